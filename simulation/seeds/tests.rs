@@ -1,15 +1,21 @@
 //! Some seeds of whole clusters, and what holds for all of them.
 
 use crate::plan::Plan;
-use crate::world::run;
+use crate::world::{SeedReport, run};
+
+/// What comes of a plan whose checks pass. With these options `cluster-seeds` has the same plan.
+fn passes(plan: &Plan, options: &str) -> SeedReport {
+    run(plan, false).unwrap_or_else(|violation| {
+        let seed = plan.seed;
+        panic!("seed {seed}: {violation}\nshow it with: cluster-seeds {options} --seed {seed}")
+    })
+}
 
 #[test]
 fn no_lock_has_two_holders_or_is_lost_while_a_majority_is_well() {
     let (mut acquired, mut renewed, mut faults, mut heard) = (0, 0, 0, 0);
     for seed in 0..SEEDS {
-        let report = run(&Plan::of(seed), false).unwrap_or_else(|violation| {
-            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --seed {seed}")
-        });
+        let report = passes(&Plan::of(seed), "");
         acquired += report.acquired;
         renewed += report.renewed;
         heard += report.heard;
@@ -28,8 +34,7 @@ fn a_spare_vote_keeps_locks_apart_where_nodes_forget() {
         let bare = run(&Plan::forgetful(seed, 0), false);
         let violation = bare.expect_err("a node that forgets is one too many for a bare majority");
         assert!(violation.contains("is held by"), "{violation}");
-        let report = run(&Plan::forgetful(seed, 1), false);
-        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        let report = passes(&Plan::forgetful(seed, 1), "--forgetful 1");
         assert!(report.acquired > 0);
     }
 }
@@ -37,8 +42,7 @@ fn a_spare_vote_keeps_locks_apart_where_nodes_forget() {
 #[test]
 fn a_node_that_is_put_back_to_an_image_makes_no_second_holder() {
     for seed in ROLLED_BACK {
-        let report = run(&Plan::rolled_back(seed), false);
-        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        let report = passes(&Plan::rolled_back(seed), "--rolled-back");
         assert!(report.acquired > 0);
     }
 }
@@ -47,8 +51,7 @@ fn a_node_that_is_put_back_to_an_image_makes_no_second_holder() {
 fn who_stood_still_with_all_clocks_learns_of_the_loss_by_the_next_renewal() {
     let mut lost = 0;
     for seed in 0..SEEDS {
-        let report = run(&Plan::stopped_clocks(seed), false);
-        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        let report = passes(&Plan::stopped_clocks(seed), "--stopped-clocks");
         lost += report.lost;
     }
     assert!(lost > SEEDS, "{lost} locks lost");
@@ -57,10 +60,9 @@ fn who_stood_still_with_all_clocks_learns_of_the_loss_by_the_next_renewal() {
 #[test]
 fn a_lock_outlives_connections_that_are_given_up_while_answers_to_a_renewal_are_under_way() {
     let mut renewed = 0;
-    let plans = (0..SEEDS).map(Plan::silence);
-    for plan in plans.chain(SILENCE.map(Plan::of)) {
-        let report = run(&plan, false);
-        let report = report.unwrap_or_else(|violation| panic!("seed {}: {violation}", plan.seed));
+    let plans = (0..SEEDS).map(|seed| (Plan::silence(seed), "--silence"));
+    for (plan, options) in plans.chain(SILENCE.map(|seed| (Plan::of(seed), ""))) {
+        let report = passes(&plan, options);
         renewed += report.renewed;
     }
     assert!(renewed > SEEDS * 20, "{renewed} renewals");
@@ -70,8 +72,7 @@ fn a_lock_outlives_connections_that_are_given_up_while_answers_to_a_renewal_are_
 fn nobody_has_a_lock_before_the_lock_delay_of_a_holder_that_died_is_over() {
     let mut delayed = 0;
     for seed in 0..2 * SEEDS {
-        let report = run(&Plan::of(seed).delayed(), false);
-        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        let report = passes(&Plan::of(seed).delayed(), "--lock-delay");
         delayed += report.delayed;
     }
     assert!(delayed > SEEDS * 8, "{delayed} ends without a release");
@@ -82,10 +83,10 @@ fn no_more_callers_hold_a_permit_than_there_are_permits() {
     let (mut acquired, mut turns, mut faults) = (0, 0, 0);
     for seed in 0..2 * SEEDS {
         for permits in [1, 2, 3] {
-            let report = run(&Plan::of(seed).of_permits(permits), false);
-            let report = report.unwrap_or_else(|violation| {
-                panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --permits {permits} --seed {seed}")
-            });
+            let report = passes(
+                &Plan::of(seed).of_permits(permits),
+                &format!("--permits {permits}"),
+            );
             acquired += report.acquired;
             turns += report.turns_ms.len();
             faults += report.faults.values().sum::<u64>();
@@ -100,10 +101,7 @@ fn no_more_callers_hold_a_permit_than_there_are_permits() {
 fn no_writer_holds_a_lock_beside_readers_and_none_is_starved() {
     let (mut read, mut written, mut turns, mut faults) = (0, 0, 0, 0);
     for seed in 0..3 * SEEDS {
-        let report = run(&Plan::of(seed).with_readers(), false);
-        let report = report.unwrap_or_else(|violation| {
-            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --readers --seed {seed}")
-        });
+        let report = passes(&Plan::of(seed).with_readers(), "--readers");
         read += report.read;
         written += report.acquired - report.read;
         turns += report.turns_ms.len();
@@ -121,9 +119,7 @@ fn no_writer_holds_a_lock_beside_readers_and_none_is_starved() {
 fn guards_of_an_owner_hold_a_lock_together_and_the_last_one_frees_it() {
     let (mut joined, mut kept, mut faults) = (0, 0, 0);
     for seed in 0..2 * SEEDS {
-        let report = run(&Plan::of(seed).owned(), false).unwrap_or_else(|violation| {
-            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --owners --seed {seed}")
-        });
+        let report = passes(&Plan::of(seed).owned(), "--owners");
         joined += report.joined;
         kept += report.kept_by_others;
         faults += report.faults.values().sum::<u64>();
@@ -137,10 +133,7 @@ fn guards_of_an_owner_hold_a_lock_together_and_the_last_one_frees_it() {
 fn of_locks_that_have_a_name_in_common_one_is_held_and_each_caller_has_its_turn() {
     let (mut acquired, mut renewed, mut faults) = (0, 0, 0);
     for seed in 0..2 * SEEDS {
-        let report = run(&Plan::of(seed).of_several(), false);
-        let report = report.unwrap_or_else(|violation| {
-            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --several --seed {seed}")
-        });
+        let report = passes(&Plan::of(seed).of_several(), "--several");
         acquired += report.acquired;
         renewed += report.renewed;
         faults += report.faults.values().sum::<u64>();
@@ -154,10 +147,7 @@ fn of_locks_that_have_a_name_in_common_one_is_held_and_each_caller_has_its_turn(
 fn who_stands_in_line_has_a_free_lock_soon_whatever_becomes_of_a_node() {
     let (mut acquired, mut turns, mut faults) = (0, Vec::new(), 0);
     for seed in 0..2 * SEEDS {
-        let plan = Plan::of(seed).waiting();
-        let report = run(&plan, false).unwrap_or_else(|violation| {
-            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --waiters --seed {seed}")
-        });
+        let report = passes(&Plan::of(seed).waiting(), "--waiters");
         acquired += report.acquired;
         faults += report.faults.values().sum::<u64>();
         turns.extend(report.turns_ms);
@@ -171,10 +161,7 @@ fn who_stands_in_line_has_a_free_lock_soon_whatever_becomes_of_a_node() {
 fn who_waits_for_word_of_changes_has_a_free_lock_soon() {
     let (mut acquired, mut turns) = (0, Vec::new());
     for seed in 0..2 * SEEDS {
-        let plan = Plan::of(seed).waiting_for_word();
-        let report = run(&plan, false).unwrap_or_else(|violation| {
-            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --told --seed {seed}")
-        });
+        let report = passes(&Plan::of(seed).waiting_for_word(), "--told");
         acquired += report.acquired;
         turns.extend(report.turns_ms);
     }
@@ -186,9 +173,7 @@ fn who_waits_for_word_of_changes_has_a_free_lock_soon() {
 fn who_stands_in_line_far_away_has_its_share_beside_near_callers() {
     let mut waits_ms = Vec::new();
     for seed in 0..SEEDS / 2 {
-        let report = run(&Plan::far(seed), false).unwrap_or_else(|violation| {
-            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --far --seed {seed}")
-        });
+        let report = passes(&Plan::far(seed), "--far");
         waits_ms.extend(report.far_ms);
     }
     // A hold takes it half a second, with the ways there and back.
@@ -202,9 +187,7 @@ fn who_stands_in_line_far_away_has_its_share_beside_near_callers() {
 fn observers_of_an_election_are_told_what_a_majority_holds_and_no_fence_goes_down() {
     let (mut acquired, mut observed, mut faults) = (0, 0, 0);
     for seed in 0..3 * SEEDS {
-        let report = run(&Plan::of(seed).electing(), false).unwrap_or_else(|violation| {
-            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --election --seed {seed}")
-        });
+        let report = passes(&Plan::of(seed).electing(), "--election");
         acquired += report.acquired;
         observed += report.observed;
         faults += report.faults.values().sum::<u64>();
@@ -218,12 +201,7 @@ fn observers_of_an_election_are_told_what_a_majority_holds_and_no_fence_goes_dow
 fn clients_with_lists_of_different_lengths_never_hold_a_lock_together_while_members_are_added() {
     let (mut acquired, mut resized, mut faults) = (0, 0, 0);
     for seed in 0..3 * SEEDS {
-        let report =
-            run(&Plan::of(seed).with_changing_members(), false).unwrap_or_else(|violation| {
-                panic!(
-                    "seed {seed}: {violation}\nshow it with: cluster-seeds --members --seed {seed}"
-                )
-            });
+        let report = passes(&Plan::of(seed).with_changing_members(), "--members");
         acquired += report.acquired;
         resized += report.resized;
         faults += report.faults.values().sum::<u64>();
@@ -253,8 +231,7 @@ const ROLLED_BACK: [u64; 3] = [97, 393, 1199];
 fn fences_grow_with_each_acquisition_whatever_fails() {
     let (mut fenced, mut adopted, mut refenced) = (0, 0, 0);
     for seed in 0..2 * SEEDS {
-        let report = run(&Plan::of(seed).fenced(), false);
-        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        let report = passes(&Plan::of(seed).fenced(), "--fences");
         fenced += report.fenced;
         adopted += report.adopted;
         refenced += report.refenced;
@@ -268,11 +245,11 @@ fn fences_grow_with_each_acquisition_whatever_fails() {
 fn a_forced_release_ends_a_lock_for_good_and_the_fences_tell_its_holder_from_the_next() {
     let (mut forced, mut overlapped) = (0, 0);
     for seed in 0..SEEDS / 2 {
-        let kinds: [fn(Plan) -> Plan; 2] = [Plan::fenced, Plan::with_readers];
-        for kind in kinds {
-            let plan = kind(Plan::of(seed)).with_forced_releases();
-            let report = run(&plan, false);
-            let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        for (plan, options) in [
+            (Plan::of(seed).fenced(), "--forced --fences"),
+            (Plan::of(seed).with_readers(), "--forced --readers"),
+        ] {
+            let report = passes(&plan.with_forced_releases(), options);
             forced += report.forced;
             overlapped += report.overlapped;
         }

@@ -19,11 +19,7 @@ fn another_node_under_the_address_does_not_vote_until_the_leases_of_the_one_befo
     node.pass(Duration::from_millis(100));
     node.receive(id, "+OK\r\n");
     node.told();
-    node.lose();
-    node.pass(Duration::from_secs(2));
-    node.link.is_wanted = true;
-    let id = node.opened();
-    node.log_in(id, "b");
+    let id = node.comes_back(Duration::from_secs(2), "b");
     let left = match node.submit(Kind::Take) {
         Err(Cause::Replaced { left }) => left,
         other => panic!("{other:?}"),
@@ -39,11 +35,7 @@ fn another_node_under_the_address_does_not_vote_until_the_leases_of_the_one_befo
         node.submit(Kind::Take),
         Err(Cause::Replaced { .. })
     ));
-    node.lose();
-    node.pass(Duration::from_secs(4));
-    node.link.is_wanted = true;
-    let id = node.opened();
-    node.log_in(id, "b");
+    node.comes_back(Duration::from_secs(4), "b");
     assert_eq!(node.submit(Kind::Take), Ok(()));
 }
 
@@ -72,12 +64,7 @@ fn what_waited_for_the_connection_is_not_taken_from_another_node_than_before() {
 fn the_same_node_after_its_restart_votes_as_it_says_itself() {
     let mut node = Node::ready();
     node.submit(Kind::Take).unwrap();
-    node.lose();
-    node.told();
-    node.pass(Duration::from_secs(4));
-    node.link.is_wanted = true;
-    let id = node.opened();
-    node.log_in(id, "a");
+    node.comes_back(Duration::from_secs(4), "a");
     assert_eq!(node.submit(Kind::Take), Ok(()));
 }
 
@@ -108,11 +95,7 @@ fn a_node_in_an_earlier_state_than_before_does_not_vote_until_what_it_has_forgot
     node.receive(id, &format!("+OK\r\n{state}:1\r\n"));
     node.told();
     // An image from before: the next start has lost what was on its disk.
-    node.lose();
-    node.pass(Duration::from_secs(2));
-    node.link.is_wanted = true;
-    let id = node.opened();
-    node.log_in(id, &told(8, 299, 310));
+    let id = node.comes_back(Duration::from_secs(2), &told(8, 299, 310));
     let left = TTL + Drift::default().of(TTL);
     assert_eq!(node.submit(Kind::Take), Err(Cause::WentBack { left }));
     node.submit(Kind::Extend).unwrap();
@@ -180,11 +163,7 @@ fn without_identities_votes_are_counted_by_the_address_that_connections_lead_to(
     let identity = node.link.identity().unwrap().clone().unwrap();
     assert_eq!(&*identity.id, "address 10.0.0.1:7001");
     // Whatever the server says of itself at the next login, the entry still leads to the same.
-    node.lose();
-    node.pass(Duration::from_secs(4));
-    node.link.is_wanted = true;
-    let id = node.opened();
-    node.log_in(id, "another");
+    node.comes_back(Duration::from_secs(4), "another");
     assert_eq!(node.submit(Kind::Take), Ok(()));
     // And to another server once the address is another.
     node.lose();
@@ -372,18 +351,26 @@ fn a_second_connection_that_leads_to_another_node_changes_nothing() {
     assert_eq!(&*node.link.identity().unwrap().clone().unwrap().id, "a");
 }
 
+/// A node that was asked for a lock, and has answered this if anything, before its connection ended. A release waits for the next one.
+fn owed_a_release(answer: Option<&str>) -> (Node, ConnectionId) {
+    let mut node = Node::ready();
+    let subject = Subject::new("a".into(), "t".into(), TTL);
+    node.submit_for(Kind::Take, &subject).unwrap();
+    if let Some(answer) = answer {
+        let first = node.id().unwrap();
+        node.receive(first, answer);
+    }
+    node.lose();
+    node.pass(Duration::from_secs(1));
+    node.submit_for(Kind::Release, &subject).unwrap();
+    let second = node.opened();
+    (node, second)
+}
+
 #[test]
 fn what_a_stranger_answers_to_a_release_settles_nothing_for_the_node_before_it() {
     for names_itself in [true, false] {
-        let mut node = Node::ready();
-        let subject = Subject::new("a".into(), "t".into(), TTL);
-        node.submit_for(Kind::Take, &subject).unwrap();
-        let first = node.id().unwrap();
-        node.receive(first, "$-1\r\n");
-        node.lose();
-        node.pass(Duration::from_secs(1));
-        node.submit_for(Kind::Release, &subject).unwrap();
-        let second = node.opened();
+        let (mut node, second) = owed_a_release(Some("$-1\r\n"));
         match names_itself {
             true => node.log_in(second, "stranger"),
             false => node.log_in_unnamed(second),
@@ -411,13 +398,7 @@ fn what_a_stranger_answers_to_a_release_settles_nothing_for_the_node_before_it()
 
 #[test]
 fn a_node_that_has_freed_the_lock_is_the_one_that_held_it_whether_it_says_who_it_is_or_not() {
-    let mut node = Node::ready();
-    let subject = Subject::new("a".into(), "t".into(), TTL);
-    node.submit_for(Kind::Take, &subject).unwrap();
-    node.lose();
-    node.pass(Duration::from_secs(1));
-    node.submit_for(Kind::Release, &subject).unwrap();
-    let second = node.opened();
+    let (mut node, second) = owed_a_release(None);
     node.log_in_unnamed(second);
     assert!(node.link.owes(node.now));
     node.receive(second, ":1\r\n");
@@ -426,13 +407,7 @@ fn a_node_that_has_freed_the_lock_is_the_one_that_held_it_whether_it_says_who_it
 
 #[test]
 fn what_is_owed_to_a_node_that_never_comes_back_ends_with_its_lease() {
-    let mut node = Node::ready();
-    let subject = Subject::new("a".into(), "t".into(), TTL);
-    node.submit_for(Kind::Take, &subject).unwrap();
-    node.lose();
-    node.pass(Duration::from_secs(1));
-    node.submit_for(Kind::Release, &subject).unwrap();
-    let second = node.opened();
+    let (mut node, second) = owed_a_release(None);
     node.log_in(second, "stranger");
     node.receive(second, ":0\r\n");
     assert!(node.link.owes(node.now));

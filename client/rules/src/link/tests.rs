@@ -100,6 +100,17 @@ impl Node {
         self.with(|link, world| link.closed(id, &Cause::Silent, world));
     }
 
+    /// The connection is lost, and after this time another one leads to a node that says this of itself.
+    pub(super) fn comes_back(&mut self, after: Duration, run_id: &str) -> ConnectionId {
+        self.lose();
+        self.told();
+        self.pass(after);
+        self.link.is_wanted = true;
+        let id = self.opened();
+        self.log_in(id, run_id);
+        id
+    }
+
     pub(super) fn id(&self) -> Option<ConnectionId> {
         match &self.link.state {
             State::Ready(connection) => Some(connection.id),

@@ -72,164 +72,41 @@ const fn row(
     }
 }
 
+#[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row(
-        "a clean stop",
-        (EVERYSEC, Clean, EVERYSEC),
-        ("clean", 0, "none"),
-    ),
-    row(
-        "clean in any boot",
-        (NO, CleanAndReboot, NO),
-        ("clean", 0, "none"),
-    ),
-    row(
-        "clean, whatever the mode is now",
-        (NO, Clean, ALWAYS),
-        ("clean", 0, "none"),
-    ),
-    row(
-        "restart-delay always is for unclean stops",
-        (ALWAYS, Clean, INSISTING),
-        ("clean", 0, "none"),
-    ),
-    row(
-        "everysec",
-        (EVERYSEC, Crash, EVERYSEC),
-        ("unclean", P, "unclean"),
-    ),
+    row("a clean stop", (EVERYSEC, Clean, EVERYSEC), ("clean", 0, "none")),
+    row("clean in any boot", (NO, CleanAndReboot, NO), ("clean", 0, "none")),
+    row("clean, whatever the mode is now", (NO, Clean, ALWAYS), ("clean", 0, "none")),
+    row("restart-delay always is for unclean stops", (ALWAYS, Clean, INSISTING), ("clean", 0, "none")),
+    row("everysec", (EVERYSEC, Crash, EVERYSEC), ("unclean", P, "unclean")),
     row("no", (NO, Crash, NO), ("unclean", P, "unclean")),
-    row(
-        "everysec, then another boot",
-        (EVERYSEC, CrashAndReboot, EVERYSEC),
-        ("unclean", CAP, "unclean"),
-    ),
-    row(
-        "everysec, power lost",
-        (EVERYSEC, PowerLoss, EVERYSEC),
-        ("unclean", CAP, "unclean"),
-    ),
-    row(
-        "no, power lost",
-        (NO, PowerLoss, NO),
-        ("unclean", CAP, "unclean"),
-    ),
-    row(
-        "the mode on record counts",
-        (EVERYSEC, Crash, ALWAYS),
-        ("unclean", P, "unclean"),
-    ),
-    row(
-        "also the stronger one",
-        (ALWAYS, Crash, NO),
-        ("complete", 0, "none"),
-    ),
+    row("everysec, then another boot", (EVERYSEC, CrashAndReboot, EVERYSEC), ("unclean", CAP, "unclean")),
+    row("everysec, power lost", (EVERYSEC, PowerLoss, EVERYSEC), ("unclean", CAP, "unclean")),
+    row("no, power lost", (NO, PowerLoss, NO), ("unclean", CAP, "unclean")),
+    row("the mode on record counts", (EVERYSEC, Crash, ALWAYS), ("unclean", P, "unclean")),
+    row("also the stronger one", (ALWAYS, Crash, NO), ("complete", 0, "none")),
     row("always", (ALWAYS, Crash, ALWAYS), ("complete", 0, "none")),
-    row(
-        "always, another boot",
-        (ALWAYS, CrashAndReboot, ALWAYS),
-        ("power-loss", CAP, "power-loss"),
-    ),
-    row(
-        "always, power lost",
-        (ALWAYS, PowerLoss, ALWAYS),
-        ("power-loss", CAP, "power-loss"),
-    ),
-    row(
-        "trust-fsync",
-        (ALWAYS, PowerLoss, TRUSTING),
-        ("power-loss", 0, "none"),
-    ),
-    row(
-        "trust-fsync, same boot",
-        (ALWAYS, Crash, TRUSTING),
-        ("complete", 0, "none"),
-    ),
-    row(
-        "trust-fsync is not for everysec",
-        (EVERYSEC, PowerLoss, TRUSTING),
-        ("unclean", P, "unclean"),
-    ),
-    row(
-        "nor in the same boot",
-        (TRUSTING_EVERYSEC, Crash, TRUSTING_EVERYSEC),
-        ("unclean", P, "unclean"),
-    ),
-    row(
-        "trust-fsync of the last run is over",
-        (TRUSTING, PowerLoss, ALWAYS),
-        ("power-loss", CAP, "power-loss"),
-    ),
-    row(
-        "restart-delay always",
-        (ALWAYS, Crash, INSISTING),
-        ("complete", P, "complete"),
-    ),
-    row(
-        "it beats trust-fsync",
-        (ALWAYS, PowerLoss, INSISTING_TRUSTING),
-        ("power-loss", P, "power-loss"),
-    ),
-    row(
-        "restart-delay off",
-        (EVERYSEC, Crash, OFF),
-        ("unclean", 0, "none"),
-    ),
-    row(
-        "a fixed delay",
-        (EVERYSEC, Crash, FIVE_SECONDS),
-        ("unclean", 5_000, "unclean"),
-    ),
-    row(
-        "a fixed delay needs a reason",
-        (EVERYSEC, Clean, FIVE_SECONDS),
-        ("clean", 0, "none"),
-    ),
-    row(
-        "cap lowered: P counts",
-        (EVERYSEC, Crash, LOW_CAP),
-        ("unclean", P, "unclean"),
-    ),
-    row(
-        "cap raised: P counts",
-        (EVERYSEC, Crash, HIGH_CAP),
-        ("unclean", P, "unclean"),
-    ),
-    row(
-        "more drift, more delay",
-        (EVERYSEC, Crash, FAST_CLOCKS),
-        ("unclean", 12_010, "unclean"),
-    ),
-    row(
-        "no log, process killed",
-        (NO_LOG, Crash, NO_LOG),
-        ("unclean", P, "unclean"),
-    ),
-    row(
-        "no log, power lost",
-        (NO_LOG, PowerLoss, NO_LOG),
-        ("unclean", CAP, "unclean"),
-    ),
-    row(
-        "no log, then one",
-        (NO_LOG, Crash, ALWAYS),
-        ("unclean", P, "unclean"),
-    ),
-    row(
-        "no log: the longest lock left",
-        (NO_LOG, Clean, NO_LOG),
-        ("clean", 10_000, "clean"),
-    ),
-    row(
-        "also with a log now",
-        (NO_LOG, Clean, ALWAYS),
-        ("clean", 10_000, "clean"),
-    ),
-    row(
-        "no log, clean, another boot",
-        (NO_LOG, CleanAndReboot, NO_LOG),
-        ("clean", 10_000, "clean"),
-    ),
+    row("always, another boot", (ALWAYS, CrashAndReboot, ALWAYS), ("power-loss", CAP, "power-loss")),
+    row("always, power lost", (ALWAYS, PowerLoss, ALWAYS), ("power-loss", CAP, "power-loss")),
+    row("trust-fsync", (ALWAYS, PowerLoss, TRUSTING), ("power-loss", 0, "none")),
+    row("trust-fsync, same boot", (ALWAYS, Crash, TRUSTING), ("complete", 0, "none")),
+    row("trust-fsync is not for everysec", (EVERYSEC, PowerLoss, TRUSTING), ("unclean", P, "unclean")),
+    row("nor in the same boot", (TRUSTING_EVERYSEC, Crash, TRUSTING_EVERYSEC), ("unclean", P, "unclean")),
+    row("trust-fsync of the last run is over", (TRUSTING, PowerLoss, ALWAYS), ("power-loss", CAP, "power-loss")),
+    row("restart-delay always", (ALWAYS, Crash, INSISTING), ("complete", P, "complete")),
+    row("it beats trust-fsync", (ALWAYS, PowerLoss, INSISTING_TRUSTING), ("power-loss", P, "power-loss")),
+    row("restart-delay off", (EVERYSEC, Crash, OFF), ("unclean", 0, "none")),
+    row("a fixed delay", (EVERYSEC, Crash, FIVE_SECONDS), ("unclean", 5_000, "unclean")),
+    row("a fixed delay needs a reason", (EVERYSEC, Clean, FIVE_SECONDS), ("clean", 0, "none")),
+    row("cap lowered: P counts", (EVERYSEC, Crash, LOW_CAP), ("unclean", P, "unclean")),
+    row("cap raised: P counts", (EVERYSEC, Crash, HIGH_CAP), ("unclean", P, "unclean")),
+    row("more drift, more delay", (EVERYSEC, Crash, FAST_CLOCKS), ("unclean", 12_010, "unclean")),
+    row("no log, process killed", (NO_LOG, Crash, NO_LOG), ("unclean", P, "unclean")),
+    row("no log, power lost", (NO_LOG, PowerLoss, NO_LOG), ("unclean", CAP, "unclean")),
+    row("no log, then one", (NO_LOG, Crash, ALWAYS), ("unclean", P, "unclean")),
+    row("no log: the longest lock left", (NO_LOG, Clean, NO_LOG), ("clean", 10_000, "clean")),
+    row("also with a log now", (NO_LOG, Clean, ALWAYS), ("clean", 10_000, "clean")),
+    row("no log, clean, another boot", (NO_LOG, CleanAndReboot, NO_LOG), ("clean", 10_000, "clean")),
 ];
 
 #[test]

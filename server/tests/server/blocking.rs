@@ -311,70 +311,23 @@ fn a_node_stops_though_clients_wait() {
 }
 
 /// Each case: who waits, what one transaction does, and what redis-server 7.0.15 answers those who wait.
+#[rustfmt::skip]
 const ORDERS: &[(&[&str], &[&str], &[&str])] = &[
     (&["BLPOP a b 0"], &["RPUSH b 1", "RPUSH a 2"], &["[b, 1]"]),
-    (
-        &["BRPOP a b c 0"],
-        &["RPUSH c 1 2", "RPUSH a 2", "RPUSH b 3"],
-        &["[c, 2]"],
-    ),
-    (
-        &["BLMPOP 0 3 a b c LEFT COUNT 5"],
-        &["RPUSH c 1 2", "RPUSH a 2", "RPUSH b 3"],
-        &["[c, [1, 2]]"],
-    ),
-    (
-        &["BZPOPMAX a b 0"],
-        &["ZADD b 1 x 3 z", "ZADD a 2 y"],
-        &["[b, z, 3]"],
-    ),
-    (
-        &["BZMPOP 0 2 a b MAX COUNT 2"],
-        &["ZADD b 1 x 3 z", "ZADD a 2 y"],
-        &["[b, [[z, 3], [x, 1]]]"],
-    ),
-    (
-        &["BLPOP a 0", "BLPOP b 0"],
-        &["RPUSH b 1", "RPUSH a 2"],
-        &["[a, 2]", "[b, 1]"],
-    ),
-    (
-        &["BLPOP a b 0", "BLPOP b a 0"],
-        &["RPUSH b 1", "RPUSH a 2"],
-        &["[b, 1]", "[a, 2]"],
-    ),
+    (&["BRPOP a b c 0"], &["RPUSH c 1 2", "RPUSH a 2", "RPUSH b 3"], &["[c, 2]"]),
+    (&["BLMPOP 0 3 a b c LEFT COUNT 5"], &["RPUSH c 1 2", "RPUSH a 2", "RPUSH b 3"], &["[c, [1, 2]]"]),
+    (&["BZPOPMAX a b 0"], &["ZADD b 1 x 3 z", "ZADD a 2 y"], &["[b, z, 3]"]),
+    (&["BZMPOP 0 2 a b MAX COUNT 2"], &["ZADD b 1 x 3 z", "ZADD a 2 y"], &["[b, [[z, 3], [x, 1]]]"]),
+    (&["BLPOP a 0", "BLPOP b 0"], &["RPUSH b 1", "RPUSH a 2"], &["[a, 2]", "[b, 1]"]),
+    (&["BLPOP a b 0", "BLPOP b a 0"], &["RPUSH b 1", "RPUSH a 2"], &["[b, 1]", "[a, 2]"]),
     // A key that was emptied keeps its turn, one that was no list had none.
-    (
-        &["BLPOP a b 0"],
-        &["RPUSH a 0", "DEL a", "RPUSH b 1", "RPUSH a 2"],
-        &["[a, 2]"],
-    ),
-    (
-        &["BLPOP a b 0"],
-        &["SET a 0", "RPUSH b 1", "DEL a", "RPUSH a 2"],
-        &["[b, 1]"],
-    ),
-    (
-        &["BZPOPMIN a b 0"],
-        &["RPUSH a 0", "ZADD b 1 x", "DEL a", "ZADD a 1 y"],
-        &["[b, x, 1]"],
-    ),
+    (&["BLPOP a b 0"], &["RPUSH a 0", "DEL a", "RPUSH b 1", "RPUSH a 2"], &["[a, 2]"]),
+    (&["BLPOP a b 0"], &["SET a 0", "RPUSH b 1", "DEL a", "RPUSH a 2"], &["[b, 1]"]),
+    (&["BZPOPMIN a b 0"], &["RPUSH a 0", "ZADD b 1 x", "DEL a", "ZADD a 1 y"], &["[b, x, 1]"]),
     (&["BLPOP a a 0"], &["RPUSH a 1"], &["[a, 1]"]),
-    (
-        &["BLPOP c b 0", "BLMOVE a c LEFT RIGHT 0"],
-        &["RPUSH a 1", "RPUSH b 2"],
-        &["[b, 2]", "1"],
-    ),
-    (
-        &["BLPOP a b 0"],
-        &["RPUSH o 1", "RENAME o b", "RPUSH a 1"],
-        &["[b, 1]"],
-    ),
-    (
-        &["BLPOP a b 0"],
-        &["RPUSH o 2 1", "SORT o STORE b", "RPUSH a 1"],
-        &["[b, 1]"],
-    ),
+    (&["BLPOP c b 0", "BLMOVE a c LEFT RIGHT 0"], &["RPUSH a 1", "RPUSH b 2"], &["[b, 2]", "1"]),
+    (&["BLPOP a b 0"], &["RPUSH o 1", "RENAME o b", "RPUSH a 1"], &["[b, 1]"]),
+    (&["BLPOP a b 0"], &["RPUSH o 2 1", "SORT o STORE b", "RPUSH a 1"], &["[b, 1]"]),
 ];
 
 #[test]

@@ -31,6 +31,7 @@ fn a_watched_key_is_touched_by_the_commands_that_touch_it_in_redis() {
 }
 
 /// What is there, a command, and which of the keys `k` and `d` it touches.
+#[rustfmt::skip]
 const TABLE: &[(&str, &str, &str)] = &[
     ("RPUSH k a b c", "LTRIM k 0 -1", "k"),
     ("RPUSH k a b c", "LTRIM k 0 10", "k"),
@@ -151,27 +152,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("SET k v", "GET k", ""),
     ("RPUSH k a", "SET k v XX GET", ""),
     ("RPUSH k a", "SADD k a", ""),
-    (
-        "SET k v PXAT 4102444800000",
-        "GETEX k PXAT 4102444800000",
-        "k",
-    ),
-    (
-        "SET k v PXAT 4102444800000",
-        "PEXPIREAT k 4102444800000",
-        "k",
-    ),
-    (
-        "SET k v PXAT 4102444800000",
-        "PEXPIREAT k 4102444800000 GT",
-        "",
-    ),
+    ("SET k v PXAT 4102444800000", "GETEX k PXAT 4102444800000", "k"),
+    ("SET k v PXAT 4102444800000", "PEXPIREAT k 4102444800000", "k"),
+    ("SET k v PXAT 4102444800000", "PEXPIREAT k 4102444800000 GT", ""),
     ("SET k v PXAT 4102444800000", "SET k v KEEPTTL", "k"),
     ("ZADD k 1 a 2 b", "ZADD k CH 1 a 2 b", ""),
-    (
-        "RPUSH k a",
-        "EVAL return(redis.call('LTRIM',KEYS[1],0,-1)) 1 k",
-        "k",
-    ),
+    ("RPUSH k a", "EVAL return(redis.call('LTRIM',KEYS[1],0,-1)) 1 k", "k"),
     ("SET k v", "EVAL return(1) 1 k", ""),
 ];

@@ -10,68 +10,30 @@ fn a_function_with_any_number_of_arguments_has_arg() {
     check(ARG);
 }
 
+#[rustfmt::skip]
 const ARG: &[(&str, &str)] = &[
-    (
-        "local function f(...) return arg.n end return f(1, nil, nil)",
-        "3",
-    ),
+    ("local function f(...) return arg.n end return f(1, nil, nil)", "3"),
     (
         "local function f(first, ...) return {first, arg.n, arg[1], arg[2]} end return f('a', 'b', 'c')",
         "[\"a\", 2, \"b\", \"c\"]",
     ),
-    (
-        "local arg = 'outer' local function f(...) return arg[1] end return f('own')",
-        "\"own\"",
-    ),
-    (
-        "local function f(arg, ...) return type(arg) end return f(1)",
-        "\"table\"",
-    ),
-    (
-        "local function f(...) return (function() return arg.n end)() end return f(1, 2)",
-        "2",
-    ),
-    (
-        "local t = {} function t:f(...) return arg.n end return t:f(5, 6)",
-        "2",
-    ),
-    (
-        "local function f(...) local t = {...} return {#t, type(arg)} end return f(1)",
-        "[1, \"nil\"]",
-    ),
-    (
-        "local arg = 'outer' local function f(...) local t = {...} return type(arg) end return f(1)",
-        "\"nil\"",
-    ),
-    (
-        "local function f(...) arg[1] = 'changed' return unpack(arg) end return {f(1, 2)}",
-        "[\"changed\", 2]",
-    ),
-    (
-        "local function f(...) return redis.call(unpack(arg)) end return f('get', 's')",
-        "\"v\"",
-    ),
-    (
-        "local select, string = nil, nil local function f(...) return arg.n end return f(1, 2)",
-        "2",
-    ),
-    (
-        "local function f(...)\nlocal n = arg.n\nerror('x') end f()",
-        "-ERR user_script:3: x SHA3.",
-    ),
-    (
-        "return arg",
-        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'arg\\' SHA1.",
-    ),
+    ("local arg = 'outer' local function f(...) return arg[1] end return f('own')", "\"own\""),
+    ("local function f(arg, ...) return type(arg) end return f(1)", "\"table\""),
+    ("local function f(...) return (function() return arg.n end)() end return f(1, 2)", "2"),
+    ("local t = {} function t:f(...) return arg.n end return t:f(5, 6)", "2"),
+    ("local function f(...) local t = {...} return {#t, type(arg)} end return f(1)", "[1, \"nil\"]"),
+    ("local arg = 'outer' local function f(...) local t = {...} return type(arg) end return f(1)", "\"nil\""),
+    ("local function f(...) arg[1] = 'changed' return unpack(arg) end return {f(1, 2)}", "[\"changed\", 2]"),
+    ("local function f(...) return redis.call(unpack(arg)) end return f('get', 's')", "\"v\""),
+    ("local select, string = nil, nil local function f(...) return arg.n end return f(1, 2)", "2"),
+    ("local function f(...)\nlocal n = arg.n\nerror('x') end f()", "-ERR user_script:3: x SHA3."),
+    ("return arg", "-ERR user_script:1: Script attempted to access nonexistent global variable \\'arg\\' SHA1."),
     ("return select('#', ...)", "0"),
     (
         "local t = {} for name in pairs(string) do t[#t + 1] = name end table.sort(t) return t",
         "[\"byte\", \"char\", \"dump\", \"find\", \"format\", \"gfind\", \"gmatch\", \"gsub\", \"len\", \"lower\", \"match\", \"rep\", \"reverse\", \"sub\", \"upper\"]",
     ),
-    (
-        "return {('x').nosuch == nil, string.nosuch == nil}",
-        "[1, 1]",
-    ),
+    ("return {('x').nosuch == nil, string.nosuch == nil}", "[1, 1]"),
 ];
 
 #[test]
@@ -109,34 +71,20 @@ fn libraries_are_those_of_lua_5_1() {
     check(LIBRARIES);
 }
 
+#[rustfmt::skip]
 const LIBRARIES: &[(&str, &str)] = &[
     ("return _VERSION", "\"Lua 5.1\""),
     ("return math.log(8, 2) == math.log(8)", "1"),
     ("return string.format('%.4f', math.log(8, 2))", "\"2.0794\""),
-    (
-        "return math.log('x')",
-        "-ERR user_script:1: bad argument #1 to \\'log\\' (number expected, got string) SHA1.",
-    ),
-    (
-        "return math.log()",
-        "-ERR user_script:1: bad argument #1 to \\'log\\' (number expected, got no value) SHA1.",
-    ),
-    (
-        "return {table.unpack == nil, #{pcall(function() return table.unpack({1}) end)}}",
-        "[1, 2]",
-    ),
+    ("return math.log('x')", "-ERR user_script:1: bad argument #1 to \\'log\\' (number expected, got string) SHA1."),
+    ("return math.log()", "-ERR user_script:1: bad argument #1 to \\'log\\' (number expected, got no value) SHA1."),
+    ("return {table.unpack == nil, #{pcall(function() return table.unpack({1}) end)}}", "[1, 2]"),
     (
         "return {pcall(typeof, 1)}",
         "-ERR user_script:1: Script attempted to access nonexistent global variable \\'typeof\\' SHA1.",
     ),
-    (
-        "return typeof(1)",
-        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'typeof\\' SHA1.",
-    ),
-    (
-        "return rawlen({})",
-        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'rawlen\\' SHA1.",
-    ),
+    ("return typeof(1)", "-ERR user_script:1: Script attempted to access nonexistent global variable \\'typeof\\' SHA1."),
+    ("return rawlen({})", "-ERR user_script:1: Script attempted to access nonexistent global variable \\'rawlen\\' SHA1."),
     (
         "return bit32.band(1, 3)",
         "-ERR user_script:1: Script attempted to access nonexistent global variable \\'bit32\\' SHA1.",
@@ -149,90 +97,33 @@ const LIBRARIES: &[(&str, &str)] = &[
         "return buffer.create(1)",
         "-ERR user_script:1: Script attempted to access nonexistent global variable \\'buffer\\' SHA1.",
     ),
-    (
-        "return {math.round == nil, math.sign == nil, math.clamp == nil}",
-        "[1, 1, 1]",
-    ),
-    (
-        "table.setn({}, 1)",
-        "-ERR user_script:1: \\'setn\\' is obsolete SHA1.",
-    ),
-    (
-        "return {pcall(table.setn, {}, 1)}",
-        "[nil, \"\\'setn\\' is obsolete\"]",
-    ),
-    (
-        "return string.dump(redis.call)",
-        "-ERR user_script:1: unable to dump given function SHA1.",
-    ),
-    (
-        "return string.dump()",
-        "-ERR user_script:1: bad argument #1 to \\'dump\\' (function expected, got no value) SHA1.",
-    ),
-    (
-        "return string.dump(1)",
-        "-ERR user_script:1: bad argument #1 to \\'dump\\' (function expected, got number) SHA1.",
-    ),
-    (
-        "return {unpack({}, 1, 1e8)}",
-        "-ERR user_script:1: too many results to unpack SHA1.",
-    ),
-    (
-        "return {unpack({}, 1, 2^31 - 1)}",
-        "-ERR user_script:1: too many results to unpack SHA1.",
-    ),
-    (
-        "return {unpack({}, -2^31, 2^31 - 1)}",
-        "-ERR user_script:1: too many results to unpack SHA1.",
-    ),
+    ("return {math.round == nil, math.sign == nil, math.clamp == nil}", "[1, 1, 1]"),
+    ("table.setn({}, 1)", "-ERR user_script:1: \\'setn\\' is obsolete SHA1."),
+    ("return {pcall(table.setn, {}, 1)}", "[nil, \"\\'setn\\' is obsolete\"]"),
+    ("return string.dump(redis.call)", "-ERR user_script:1: unable to dump given function SHA1."),
+    ("return string.dump()", "-ERR user_script:1: bad argument #1 to \\'dump\\' (function expected, got no value) SHA1."),
+    ("return string.dump(1)", "-ERR user_script:1: bad argument #1 to \\'dump\\' (function expected, got number) SHA1."),
+    ("return {unpack({}, 1, 1e8)}", "-ERR user_script:1: too many results to unpack SHA1."),
+    ("return {unpack({}, 1, 2^31 - 1)}", "-ERR user_script:1: too many results to unpack SHA1."),
+    ("return {unpack({}, -2^31, 2^31 - 1)}", "-ERR user_script:1: too many results to unpack SHA1."),
     ("return {unpack({}, 1, 2^31)}", "[]"),
     ("return {unpack({1, 2}, 2, 3)}", "[2]"),
     ("return #{unpack({1, 2, 3})}", "3"),
-    (
-        "math.random(0)",
-        "-ERR user_script:1: bad argument #1 to \\'random\\' (interval is empty) SHA1.",
-    ),
-    (
-        "math.random(5, 1)",
-        "-ERR user_script:1: bad argument #2 to \\'random\\' (interval is empty) SHA1.",
-    ),
-    (
-        "math.random(1, 2, 3)",
-        "-ERR user_script:1: wrong number of arguments SHA1.",
-    ),
-    (
-        "math.random('x')",
-        "-ERR user_script:1: bad argument #1 to \\'random\\' (number expected, got string) SHA1.",
-    ),
-    (
-        "math.random(nil)",
-        "-ERR user_script:1: bad argument #1 to \\'random\\' (number expected, got nil) SHA1.",
-    ),
-    (
-        "math.randomseed()",
-        "-ERR user_script:1: bad argument #1 to \\'randomseed\\' (number expected, got no value) SHA1.",
-    ),
-    (
-        "math.randomseed('x')",
-        "-ERR user_script:1: bad argument #1 to \\'randomseed\\' (number expected, got string) SHA1.",
-    ),
-    (
-        "return {pcall(math.random, 0)}",
-        "[nil, \"bad argument #1 to \\'?\\' (interval is empty)\"]",
-    ),
+    ("math.random(0)", "-ERR user_script:1: bad argument #1 to \\'random\\' (interval is empty) SHA1."),
+    ("math.random(5, 1)", "-ERR user_script:1: bad argument #2 to \\'random\\' (interval is empty) SHA1."),
+    ("math.random(1, 2, 3)", "-ERR user_script:1: wrong number of arguments SHA1."),
+    ("math.random('x')", "-ERR user_script:1: bad argument #1 to \\'random\\' (number expected, got string) SHA1."),
+    ("math.random(nil)", "-ERR user_script:1: bad argument #1 to \\'random\\' (number expected, got nil) SHA1."),
+    ("math.randomseed()", "-ERR user_script:1: bad argument #1 to \\'randomseed\\' (number expected, got no value) SHA1."),
+    ("math.randomseed('x')", "-ERR user_script:1: bad argument #1 to \\'randomseed\\' (number expected, got string) SHA1."),
+    ("return {pcall(math.random, 0)}", "[nil, \"bad argument #1 to \\'?\\' (interval is empty)\"]"),
     (
         "return {pcall(function() math.randomseed() end)}",
         "[nil, \"user_script:1: bad argument #1 to \\'randomseed\\' (number expected, got no value)\"]",
     ),
     ("math.randomseed('7') return math.random(1000000)", "266445"),
-    (
-        "math.randomseed(7) return math.random('1', 1000000)",
-        "266445",
-    ),
-    (
-        "for i = 1,\n2 do\nerror('x') end",
-        "-ERR user_script:3: x SHA3.",
-    ),
+    ("math.randomseed(7) return math.random('1', 1000000)", "266445"),
+    ("for i = 1,\n2 do\nerror('x') end", "-ERR user_script:3: x SHA3."),
 ];
 
 /// The interpreter words them in its own way, and where a wrapper notices one it names the wrapper's line.

@@ -77,6 +77,7 @@ fn replies_become_results() {
     check(REPLIES);
 }
 
+#[rustfmt::skip]
 const REPLIES: &[(&str, &str)] = &[
     ("return redis.call('get','nothing') == false", "1"),
     ("return type(redis.call('set','a','b'))", "\"table\""),
@@ -84,35 +85,14 @@ const REPLIES: &[(&str, &str)] = &[
     ("return redis.call('set','a','b')", "OK"),
     ("return redis.call('type','s').ok", "\"string\""),
     ("return redis.call('exists','s') + 1", "2"),
-    (
-        "redis.call('hset','h','a',1,'b',2) return redis.call('hgetall','h')",
-        "[\"a\", \"1\", \"b\", \"2\"]",
-    ),
-    (
-        "redis.setresp(3) redis.call('hset','h','a',1) return redis.call('hgetall','h').map.a",
-        "\"1\"",
-    ),
-    (
-        "redis.setresp(3) return redis.call('get','nothing') == nil",
-        "Boolean(true)",
-    ),
-    (
-        "return redis.pcall('incr','s').err",
-        "\"ERR value is not an integer or out of range\"",
-    ),
-    (
-        "return redis.pcall('incr','s')",
-        "-ERR value is not an integer or out of range",
-    ),
-    (
-        "return redis.pcall('nosuch')",
-        "-ERR Unknown Redis command called from script",
-    ),
+    ("redis.call('hset','h','a',1,'b',2) return redis.call('hgetall','h')", "[\"a\", \"1\", \"b\", \"2\"]"),
+    ("redis.setresp(3) redis.call('hset','h','a',1) return redis.call('hgetall','h').map.a", "\"1\""),
+    ("redis.setresp(3) return redis.call('get','nothing') == nil", "Boolean(true)"),
+    ("return redis.pcall('incr','s').err", "\"ERR value is not an integer or out of range\""),
+    ("return redis.pcall('incr','s')", "-ERR value is not an integer or out of range"),
+    ("return redis.pcall('nosuch')", "-ERR Unknown Redis command called from script"),
     ("return redis.call('ping')", "PONG"),
-    (
-        "local t = redis.call('time') return {t[1], #t}",
-        "[\"1700000000\", 2]",
-    ),
+    ("local t = redis.call('time') return {t[1], #t}", "[\"1700000000\", 2]"),
 ];
 
 #[test]
@@ -120,19 +100,11 @@ fn errors_have_the_words_of_redis() {
     check(ERRORS);
 }
 
+#[rustfmt::skip]
 const ERRORS: &[(&str, &str)] = &[
-    (
-        "return nope",
-        "-ERR user_script:1: Script attempted to access nonexistent global variable \\'nope\\' SHA1.",
-    ),
-    (
-        "x=1",
-        "-ERR user_script:1: Attempt to modify a readonly table SHA1.",
-    ),
-    (
-        "local a=1\nredis.x=1",
-        "-ERR user_script:2: Attempt to modify a readonly table SHA2.",
-    ),
+    ("return nope", "-ERR user_script:1: Script attempted to access nonexistent global variable \\'nope\\' SHA1."),
+    ("x=1", "-ERR user_script:1: Attempt to modify a readonly table SHA1."),
+    ("local a=1\nredis.x=1", "-ERR user_script:2: Attempt to modify a readonly table SHA2."),
     ("error('boom')", "-ERR user_script:1: boom SHA1."),
     ("error({err='My code msg'})", "-My code msg SHA1."),
     ("error(redis.error_reply('no code'))", "-no code SHA1."),
@@ -141,109 +113,37 @@ const ERRORS: &[(&str, &str)] = &[
     ("error('x', 0)", "-ERR x SHA1."),
     ("error('x', 2)", "-ERR x SHA1."),
     ("assert(false, 'msg')", "-ERR user_script:1: msg SHA1."),
-    (
-        "assert(false)",
-        "-ERR user_script:1: assertion failed! SHA1.",
-    ),
-    (
-        "return redis.call('incr','s')",
-        "-ERR value is not an integer or out of range SHA1.",
-    ),
-    (
-        "return redis.call('nosuch')",
-        "-ERR Unknown Redis command called from script SHA1.",
-    ),
-    (
-        "return redis.call('get')",
-        "-ERR Wrong number of args calling Redis command from script SHA1.",
-    ),
-    (
-        "return redis.call('get','a','b')",
-        "-ERR Wrong number of args calling Redis command from script SHA1.",
-    ),
-    (
-        "return redis.call()",
-        "-ERR Please specify at least one argument for this redis lib call SHA1.",
-    ),
-    (
-        "return redis.call('get', {})",
-        "-ERR Lua redis lib command arguments must be strings or integers SHA1.",
-    ),
-    (
-        "return redis.call('get', true)",
-        "-ERR Lua redis lib command arguments must be strings or integers SHA1.",
-    ),
-    (
-        "return redis.call('set', 'k', 'v', nil)",
-        "-ERR Lua redis lib command arguments must be strings or integers SHA1.",
-    ),
-    (
-        "return redis.call('subscribe','a')",
-        "-ERR This Redis command is not allowed from script SHA1.",
-    ),
-    (
-        "return redis.call('eval','return 1',0)",
-        "-ERR This Redis command is not allowed from script SHA1.",
-    ),
-    (
-        "return redis.call('script','flush')",
-        "-ERR This Redis command is not allowed from script SHA1.",
-    ),
-    (
-        "return redis.call('auth','x')",
-        "-ERR This Redis command is not allowed from script SHA1.",
-    ),
-    (
-        "return redis.call('Function', 'LIST')",
-        "-ERR This Redis command is not allowed from script SHA1.",
-    ),
-    (
-        "return redis.call('readonly')",
-        "-ERR Unknown Redis command called from script SHA1.",
-    ),
-    (
-        "return redis.call('xadd', 'k', '*')",
-        "-ERR Unknown Redis command called from script SHA1.",
-    ),
-    (
-        "return redis.call('select', 99)",
-        "-ERR DB index is out of range SHA1.",
-    ),
-    (
-        "return redis.call('set','a','b','px','0')",
-        "-ERR invalid expire time in \\'set\\' command SHA1.",
-    ),
-    (
-        "local f = function() return redis.call('nosuch') end\nf()",
-        "-ERR Unknown Redis command called from script SHA1.",
-    ),
-    (
-        "redis.setresp(4)",
-        "-ERR RESP version must be 2 or 3. SHA1.",
-    ),
+    ("assert(false)", "-ERR user_script:1: assertion failed! SHA1."),
+    ("return redis.call('incr','s')", "-ERR value is not an integer or out of range SHA1."),
+    ("return redis.call('nosuch')", "-ERR Unknown Redis command called from script SHA1."),
+    ("return redis.call('get')", "-ERR Wrong number of args calling Redis command from script SHA1."),
+    ("return redis.call('get','a','b')", "-ERR Wrong number of args calling Redis command from script SHA1."),
+    ("return redis.call()", "-ERR Please specify at least one argument for this redis lib call SHA1."),
+    ("return redis.call('get', {})", "-ERR Lua redis lib command arguments must be strings or integers SHA1."),
+    ("return redis.call('get', true)", "-ERR Lua redis lib command arguments must be strings or integers SHA1."),
+    ("return redis.call('set', 'k', 'v', nil)", "-ERR Lua redis lib command arguments must be strings or integers SHA1."),
+    ("return redis.call('subscribe','a')", "-ERR This Redis command is not allowed from script SHA1."),
+    ("return redis.call('eval','return 1',0)", "-ERR This Redis command is not allowed from script SHA1."),
+    ("return redis.call('script','flush')", "-ERR This Redis command is not allowed from script SHA1."),
+    ("return redis.call('auth','x')", "-ERR This Redis command is not allowed from script SHA1."),
+    ("return redis.call('Function', 'LIST')", "-ERR This Redis command is not allowed from script SHA1."),
+    ("return redis.call('readonly')", "-ERR Unknown Redis command called from script SHA1."),
+    ("return redis.call('xadd', 'k', '*')", "-ERR Unknown Redis command called from script SHA1."),
+    ("return redis.call('select', 99)", "-ERR DB index is out of range SHA1."),
+    ("return redis.call('set','a','b','px','0')", "-ERR invalid expire time in \\'set\\' command SHA1."),
+    ("local f = function() return redis.call('nosuch') end\nf()", "-ERR Unknown Redis command called from script SHA1."),
+    ("redis.setresp(4)", "-ERR RESP version must be 2 or 3. SHA1."),
     ("redis.sha1hex()", "-ERR wrong number of arguments SHA1."),
-    (
-        "redis.log('a')",
-        "-ERR redis.log() requires two arguments or more. SHA1.",
-    ),
+    ("redis.log('a')", "-ERR redis.log() requires two arguments or more. SHA1."),
     ("redis.log(9,'a')", "-ERR Invalid debug level. SHA1."),
     (
         "local ok, e = pcall(redis.call,'incr','s') return {type(e), e}",
         "[\"string\", \"ERR value is not an integer or out of range\"]",
     ),
-    (
-        "local ok, e = pcall(error,'x') return {type(e), e}",
-        "[\"string\", \"x\"]",
-    ),
-    (
-        "local ok, e = pcall(function() error('x') end) return {ok == false, e}",
-        "[1, \"user_script:1: x\"]",
-    ),
+    ("local ok, e = pcall(error,'x') return {type(e), e}", "[\"string\", \"x\"]"),
+    ("local ok, e = pcall(function() error('x') end) return {ok == false, e}", "[1, \"user_script:1: x\"]"),
     ("local ok, e = pcall(error,{code=5}) return e.code", "5"),
-    (
-        "local ok, e = xpcall(function() error('x') end, function(e) return 'H ' .. e end) return e",
-        "\"H user_script:1: x\"",
-    ),
+    ("local ok, e = xpcall(function() error('x') end, function(e) return 'H ' .. e end) return e", "\"H user_script:1: x\""),
     (
         "#!lua flags=no-writes\nreturn redis.call('set','a','b')",
         "-ERR Write commands are not allowed from read-only scripts. SHA2.",

@@ -254,47 +254,24 @@ fn refusals_have_redis_s_shape() {
 }
 
 /// A line, and what its refusal says.
+#[rustfmt::skip]
 const REFUSED: &[(&str, &str)] = &[
-    (
-        "appendfsnc no",
-        "Bad directive or wrong number of arguments. Did you mean 'appendfsync'?",
-    ),
-    (
-        "foobar 1",
-        ">>> 'foobar 1'\nBad directive or wrong number of arguments",
-    ),
+    ("appendfsnc no", "Bad directive or wrong number of arguments. Did you mean 'appendfsync'?"),
+    ("foobar 1", ">>> 'foobar 1'\nBad directive or wrong number of arguments"),
     ("port", "wrong number of arguments"),
     ("port 1 2", "wrong number of arguments"),
     ("port \"1", "Unbalanced quotes in configuration line"),
     ("port x", "argument couldn't be parsed into an integer"),
-    (
-        "timeout 5s",
-        "argument couldn't be parsed into an integer; write whole seconds, such as 60",
-    ),
-    (
-        "port 65536",
-        "argument must be between 0 and 65535 inclusive",
-    ),
+    ("timeout 5s", "argument couldn't be parsed into an integer; write whole seconds, such as 60"),
+    ("port 65536", "argument must be between 0 and 65535 inclusive"),
     ("port -1", "argument must be between 0 and 65535 inclusive"),
-    (
-        "databases 17",
-        "argument must be between 1 and 16 inclusive",
-    ),
+    ("databases 17", "argument must be between 1 and 16 inclusive"),
     ("trust-fsync maybe", "argument must be 'yes' or 'no'"),
-    (
-        "proto-max-bulk-len 5zb",
-        "argument must be a memory value, such as 65536, 64kb or 16mb",
-    ),
+    ("proto-max-bulk-len 5zb", "argument must be a memory value, such as 65536, 64kb or 16mb"),
     ("bind example.org", "must be an IP address"),
-    (
-        "restart-delay never",
-        "auto, always, off, or a time in milliseconds",
-    ),
+    ("restart-delay never", "auto, always, off, or a time in milliseconds"),
     ("restart-delay 0", "between 1 and 86400000 milliseconds"),
-    (
-        "restart-delay-max 25h",
-        "between 1 and 86400000 milliseconds",
-    ),
+    ("restart-delay-max 25h", "between 1 and 86400000 milliseconds"),
     ("script-time-limit soon", "argument must be a time"),
     ("script-size-limit 1023", "between 1024 and 1048576"),
     ("script-size-limit 1025kb", "between 1024 and 1048576"),
@@ -302,24 +279,15 @@ const REFUSED: &[(&str, &str)] = &[
     ("node-name 'a b'", "at most 64 letters, digits"),
     ("dir ''", "argument must be a path"),
     ("hz", "wrong number of arguments"),
-    (
-        "maxmemory-policy allkeys-lru",
-        "evicting a key would take a lock from its holder",
-    ),
+    ("maxmemory-policy allkeys-lru", "evicting a key would take a lock from its holder"),
     ("replicaof 10.0.0.1 6379", "must be independent"),
-    (
-        "cluster-enabled yes",
-        "a node runs with 'cluster-enabled no' only: Redis Cluster shards",
-    ),
+    ("cluster-enabled yes", "a node runs with 'cluster-enabled no' only: Redis Cluster shards"),
     ("tls-protocols TLSv1.1", "it is broken (RFC 8996)"),
     ("tls-key-file-pass secret", "where it is not encrypted"),
     ("unixsocketperm 788", "an octal number"),
     ("unixsocketperm 1777", "an octal number"),
     ("loadmodule /x.so", "refused: a node loads no modules"),
-    (
-        "rename-command FLUSHALL ''",
-        "the command would stay reachable",
-    ),
+    ("rename-command FLUSHALL ''", "the command would stay reachable"),
     (
         "user alice on +nosuch",
         "Error loading ACL rule '+nosuch' for the user named 'alice': Unknown command or category name in ACL",

@@ -155,6 +155,7 @@ fn what_lua_5_1_does_not_compile_is_refused_in_its_words() {
     }
 }
 
+#[rustfmt::skip]
 const REFUSED: &[(&str, u32, &str)] = &[
     ("while true do continue end", 1, "'=' expected near 'end'"),
     ("local a=1 a += 1", 1, "'=' expected near '+'"),
@@ -162,17 +163,9 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("return 7//2", 1, "unexpected symbol near '/'"),
     ("return 0b1", 1, "malformed number near '0b1'"),
     ("return 1_000", 1, "malformed number near '1_000'"),
-    (
-        "local x = if true then 1 else 2",
-        1,
-        "unexpected symbol near 'if'",
-    ),
+    ("local x = if true then 1 else 2", 1, "unexpected symbol near 'if'"),
     ("local x: number = 1", 1, "unexpected symbol near ':'"),
-    (
-        "@native local function f() end",
-        1,
-        "unexpected symbol near '@'",
-    ),
+    ("@native local function f() end", 1, "unexpected symbol near '@'"),
     ("type x = number", 1, "'=' expected near 'x'"),
     ("return 1 != 2", 1, "'<eof>' expected near '!'"),
     ("local x <const> = 1", 1, "unexpected symbol near '<'"),
@@ -187,31 +180,11 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("f()=1", 1, "unexpected symbol near '='"),
     ("return return", 1, "unexpected symbol near 'return'"),
     ("break", 1, "no loop to break near '<eof>'"),
-    (
-        "while true do break print(1) end",
-        1,
-        "'end' expected near 'print'",
-    ),
-    (
-        "local function f() return ... end",
-        1,
-        "cannot use '...' outside a vararg function near '...'",
-    ),
-    (
-        "f\n(1)",
-        2,
-        "ambiguous syntax (function call x new statement) near '('",
-    ),
-    (
-        "f(\n1",
-        2,
-        "')' expected (to close '(' at line 1) near '<eof>'",
-    ),
-    (
-        "if x then\n\n",
-        3,
-        "'end' expected (to close 'if' at line 1) near '<eof>'",
-    ),
+    ("while true do break print(1) end", 1, "'end' expected near 'print'"),
+    ("local function f() return ... end", 1, "cannot use '...' outside a vararg function near '...'"),
+    ("f\n(1)", 2, "ambiguous syntax (function call x new statement) near '('"),
+    ("f(\n1", 2, "')' expected (to close '(' at line 1) near '<eof>'"),
+    ("if x then\n\n", 3, "'end' expected (to close 'if' at line 1) near '<eof>'"),
     ("if x then", 1, "'end' expected near '<eof>'"),
     ("a='abc\ndef'", 1, "unfinished string near ''abc'"),
     ("a='abc", 1, "unfinished string near '<eof>'"),
@@ -219,11 +192,7 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("--[[ abc", 1, "unfinished long comment near '<eof>'"),
     ("a=[=x", 1, "invalid long string delimiter near '[='"),
     ("a='b\\300'", 1, "escape sequence too large near ''b'"),
-    (
-        "a=\"x\\\"y\" \"z\\n\"",
-        1,
-        "unexpected symbol near '\"z \"'",
-    ),
+    ("a=\"x\\\"y\" \"z\\n\"", 1, "unexpected symbol near '\"z \"'"),
     ("x = }", 1, "unexpected symbol near '}'"),
     ("x=\u{1}", 1, "unexpected symbol near 'char(1)'"),
     ("x=\0", 1, "unexpected symbol"),
@@ -241,11 +210,7 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("function f(a,) end", 1, "<name> or '...' expected near ')'"),
     ("function f(..., a) end", 1, "')' expected near ','"),
     ("x={1,2", 1, "'}' expected near '<eof>'"),
-    (
-        "x={\n1",
-        2,
-        "'}' expected (to close '{' at line 1) near '<eof>'",
-    ),
+    ("x={\n1", 2, "'}' expected (to close '{' at line 1) near '<eof>'"),
     ("x={a=1 b}", 1, "'}' expected near 'b'"),
     ("x={[1]}", 1, "'=' expected near '}'"),
     ("x:y", 1, "function arguments expected near '<eof>'"),
@@ -272,17 +237,9 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("return;;", 1, "'<eof>' expected near ';'"),
     ("local a;;", 1, "unexpected symbol near ';'"),
     ("do break end", 1, "no loop to break near 'end'"),
-    (
-        "local x = function() break end",
-        1,
-        "no loop to break near 'end'",
-    ),
+    ("local x = function() break end", 1, "no loop to break near 'end'"),
     ("x = ..", 1, "unexpected symbol near '..'"),
-    (
-        "x = ...\nlocal function f() x = ... end",
-        2,
-        "cannot use '...' outside a vararg function near '...'",
-    ),
+    ("x = ...\nlocal function f() x = ... end", 2, "cannot use '...' outside a vararg function near '...'"),
     ("x='a\\\nb\n", 2, "unfinished string near ''a b'"),
     ("x = {f = 1, g h}", 1, "'}' expected near 'h'"),
     ("elseif", 1, "'<eof>' expected near 'elseif'"),

@@ -53,6 +53,7 @@ fn a_payload_cut_anywhere_is_an_error_or_a_shorter_payload() {
 
 #[test]
 fn unknown_versions_mutations_types_and_databases_are_named() {
+    #[rustfmt::skip]
     let cases: &[(&[u8], usize, PayloadErrorKind)] = &[
         (&[7, 7], 0, PayloadErrorKind::Version(7)),
         (&[4, 22, 0, 1], 1, PayloadErrorKind::Mutation(22)),
@@ -64,26 +65,10 @@ fn unknown_versions_mutations_types_and_databases_are_named() {
         (&[1, 7, 21], 2, PayloadErrorKind::Mutation(21)),
         (&[1, 5, 16, 1, b'k'], 2, PayloadErrorKind::Database(16)),
         (&[1, 6, 255], 2, PayloadErrorKind::Database(255)),
-        (
-            &[1, 1, 0, 1, b'k', 0, 0, 0, 0, 0, 0, 0, 0, 9],
-            13,
-            PayloadErrorKind::ValueType(9),
-        ),
-        (
-            &[1, 1, 0, 1, b'k', 0, 0, 0, 0, 0, 0, 0, 0, 2, 0],
-            13,
-            PayloadErrorKind::Number,
-        ),
-        (
-            &[1, 5, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 1],
-            3,
-            PayloadErrorKind::Number,
-        ),
-        (
-            &[1, 5, 0, 0xff, 0xff, 0xff, 0xff, 0x7f],
-            8,
-            PayloadErrorKind::Truncated,
-        ),
+        (&[1, 1, 0, 1, b'k', 0, 0, 0, 0, 0, 0, 0, 0, 9], 13, PayloadErrorKind::ValueType(9)),
+        (&[1, 1, 0, 1, b'k', 0, 0, 0, 0, 0, 0, 0, 0, 2, 0], 13, PayloadErrorKind::Number),
+        (&[1, 5, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 1], 3, PayloadErrorKind::Number),
+        (&[1, 5, 0, 0xff, 0xff, 0xff, 0xff, 0x7f], 8, PayloadErrorKind::Truncated),
         (&[1, 5], 2, PayloadErrorKind::Truncated),
     ];
     for (payload, offset, kind) in cases {

@@ -112,31 +112,14 @@ fn keys_and_arguments_may_be_any_bytes() {
 #[test]
 fn the_number_of_keys_is_checked() {
     let mut node = Node::default();
+    #[rustfmt::skip]
     let cases = [
-        (
-            "EVAL \"return 1\" x",
-            "-ERR value is not an integer or out of range",
-        ),
-        (
-            "EVAL \"return 1\" -1",
-            "-ERR Number of keys can\\'t be negative",
-        ),
-        (
-            "EVAL \"return 1\" 3 a",
-            "-ERR Number of keys can\\'t be greater than number of args",
-        ),
-        (
-            "EVAL \"return 1\"",
-            "-ERR wrong number of arguments for \\'eval\\' command",
-        ),
-        (
-            "EVALSHA abc 0",
-            "-NOSCRIPT No matching script. Please use EVAL.",
-        ),
-        (
-            "EVAL \"return 1\" 99999999999999999999",
-            "-ERR value is not an integer or out of range",
-        ),
+        ("EVAL \"return 1\" x", "-ERR value is not an integer or out of range"),
+        ("EVAL \"return 1\" -1", "-ERR Number of keys can\\'t be negative"),
+        ("EVAL \"return 1\" 3 a", "-ERR Number of keys can\\'t be greater than number of args"),
+        ("EVAL \"return 1\"", "-ERR wrong number of arguments for \\'eval\\' command"),
+        ("EVALSHA abc 0", "-NOSCRIPT No matching script. Please use EVAL."),
+        ("EVAL \"return 1\" 99999999999999999999", "-ERR value is not an integer or out of range"),
     ];
     for (line, expected) in cases {
         assert_eq!(node.run(line), expected, "{line}");
@@ -170,27 +153,13 @@ fn scripts_are_known_by_their_sha1_until_flushed() {
 #[test]
 fn the_subcommands_of_script_are_checked() {
     let mut node = Node::default();
+    #[rustfmt::skip]
     let cases = [
-        (
-            "SCRIPT",
-            "-ERR wrong number of arguments for \\'script\\' command",
-        ),
-        (
-            "SCRIPT foo",
-            "-ERR unknown subcommand \\'foo\\'. Try SCRIPT HELP.",
-        ),
-        (
-            "SCRIPT LOAD",
-            "-ERR wrong number of arguments for \\'script|load\\' command",
-        ),
-        (
-            "SCRIPT EXISTS",
-            "-ERR wrong number of arguments for \\'script|exists\\' command",
-        ),
-        (
-            "SCRIPT FLUSH x",
-            "-ERR SCRIPT FLUSH only support SYNC|ASYNC option",
-        ),
+        ("SCRIPT", "-ERR wrong number of arguments for \\'script\\' command"),
+        ("SCRIPT foo", "-ERR unknown subcommand \\'foo\\'. Try SCRIPT HELP."),
+        ("SCRIPT LOAD", "-ERR wrong number of arguments for \\'script|load\\' command"),
+        ("SCRIPT EXISTS", "-ERR wrong number of arguments for \\'script|exists\\' command"),
+        ("SCRIPT FLUSH x", "-ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
         ("SCRIPT KILL", "-NOTBUSY No scripts in execution right now."),
     ];
     for (line, expected) in cases {

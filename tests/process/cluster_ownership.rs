@@ -53,14 +53,17 @@ fn refuse_all(shell: &Shell, parts: &[&str]) {
     assert!(shell.file(".quorlock/dev/cluster.json").is_file());
 }
 
+/// What a command acts by.
+const OBEYED: [&str; 4] = [
+    ".quorlock",
+    ".quorlock/current",
+    ".quorlock/dev",
+    ".quorlock/dev/cluster.json",
+];
+
 #[test]
 fn what_others_may_write_or_a_link_stands_for_is_not_obeyed() {
-    for path in [
-        ".quorlock",
-        ".quorlock/current",
-        ".quorlock/dev",
-        ".quorlock/dev/cluster.json",
-    ] {
+    for path in OBEYED {
         let shell = stopped();
         let sound = fs::metadata(shell.file(path)).unwrap().permissions();
         let mode = sound.mode() | 0o020;
@@ -90,12 +93,7 @@ fn what_others_may_write_or_a_link_stands_for_is_not_obeyed() {
 #[ignore = "needs root"]
 fn what_another_user_owns_is_not_obeyed() {
     let give_away = |path: &Path| chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-    for path in [
-        ".quorlock",
-        ".quorlock/current",
-        ".quorlock/dev",
-        ".quorlock/dev/cluster.json",
-    ] {
+    for path in OBEYED {
         let shell = stopped();
         give_away(&shell.file(path));
         refuse_all(

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use quorlock_client_rules::address::NodeAddress;
-use quorlock_client_rules::inspection::members::{self, Asked, MembersRefusal};
+use quorlock_client_rules::inspection::members::{self, Asked, MembersRefusal, SizeStep};
 use quorlock_client_rules::inspection::node_facts::NodeFacts;
 use serde_json::{Value, json};
 
@@ -70,65 +70,146 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         match &arguments.change {
             None => show(&connect_any(&arguments.nodes).await?, format),
             Some(MemberChange::RaiseFences { nodes }) => raise_all(nodes, format).await,
-            Some(MemberChange::Add { node, nodes }) => {
-                let mut all = connect_with(nodes, node).await?;
-                let size = {
-                    let asked = asked(&all.all);
-                    let (joining, listed) = asked.split_last().expect("it was added");
-                    members::size_to_add(listed, joining).map_err(refused)?
-                };
-                let last = all.all.len() - 1;
-                raise_fences(&mut all.all, Some(last)).await?;
-                change(&size, &mut all.all[..last], &Next::Listing, format).await
-            }
-            Some(MemberChange::Remove { node, nodes }) => {
-                let mut all = connect(nodes).await?;
-                let leaving = place(&all, node)?;
-                let size = members::size_to_remove(&asked(&all.all), leaving).map_err(refused)?;
-                let gone = all.all.remove(leaving);
-                raise_fences(&mut all.all, None).await?;
-                change(&size, &mut all.all, &Next::Leaving(gone.label), format).await
-            }
-            Some(MemberChange::End { removed, nodes }) => {
-                let mut all = match removed {
-                    Some(node) => connect_with(nodes, node).await?,
-                    None => connect(nodes).await?,
-                };
-                let gone = removed.as_ref().and_then(|_| all.all.pop());
-                let (size, is_removal) = members::size_to_end(&asked(&all.all)).map_err(refused)?;
-                let mut goes_on = None;
-                if let Some(mut gone) = gone.filter(|_| is_removal) {
-                    // Before others may be listed in its place.
-                    let done = gone.set_cluster_size("removed").await;
-                    let unwritten = done.map_err(|why| not_removed(&gone.label, &why))?;
-                    goes_on = unwritten.is_some().then_some(gone.label);
-                } else if is_removal {
-                    goes_on = Some("the node that was removed".to_owned());
-                }
-                // One that was added goes by this already, and may be away.
-                all.all.retain(|node| node.asked.is_ok());
-                change(&size, &mut all.all, &Next::Over { goes_on }, format).await
-            }
-            Some(MemberChange::GiveUp { nodes }) => {
-                let mut all = connect(nodes).await?;
-                let given_up = members::size_to_give_up(&asked(&all.all)).map_err(refused)?;
-                let next = Next::GivenUp(given_up.left_over);
-                change(&given_up.size, &mut all.all, &next, format).await
-            }
+            Some(change) => change_members(change, format).await,
         }
     })
 }
 
-/// What the operator does next.
-enum Next {
-    /// Gives clients the list with the new node.
-    Listing,
-    /// Gives clients the list without this one.
-    Leaving(String),
-    /// Nothing; or stops a node for good, which has not kept that it was removed.
-    Over { goes_on: Option<String> },
-    /// Stops these nodes, which were to be added.
-    GivenUp(Vec<String>),
+/// Looks at all nodes and changes them. Where some do not answer or do not take it, it looks again, at what another command has done
+/// meanwhile: one that ends the same change disconnects this one.
+async fn change_members(change: &MemberChange, format: Format) -> Result<ExitCode, Failure> {
+    let mut before: Option<Failure> = None;
+    let mut left_over = Vec::new();
+    for number in 1..=LOOKS {
+        let (mut nodes, step) = match look(change).await {
+            Ok(seen) => seen,
+            Err(now) if now.code == NO_QUORUM && number < LOOKS => continue,
+            Err(now) => {
+                let Some(before) = before else {
+                    return Err(now);
+                };
+                let what = format!("{}\nlooked at again, {}", before.what, now.what);
+                return Err(Failure::new(before.code, what).remedy(now.remedy));
+            }
+        };
+        // Once a change is over no node names those that are in no list any more.
+        if left_over.is_empty() {
+            left_over.clone_from(&step.left_over);
+        }
+        match carry_out(change, &mut nodes, &step).await {
+            Ok(unwritten) => {
+                let value = json!({ "outcome": "changed", "cluster_size": step.size, "to_write": unwritten.len() });
+                let again = match number {
+                    1 => "",
+                    _ => {
+                        "\nsome nodes did not answer at first, as where another command changes them at the same time"
+                    }
+                };
+                let text = words(change, &step.size, &left_over);
+                format.result(
+                    format_args!("{text}{}{again}", to_write(&step, &unwritten)),
+                    &value,
+                );
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(failure) => before = Some(failure),
+        }
+    }
+    Err(before.expect("it has looked"))
+}
+
+/// All nodes, and what may be changed by what they say. A node that is named and not listed is the last one.
+async fn look(change: &MemberChange) -> Result<(Nodes, SizeStep), Failure> {
+    let nodes = match change {
+        MemberChange::Add { node, nodes } => connect_with(nodes, node).await?,
+        MemberChange::End {
+            removed: Some(node),
+            nodes,
+        } => connect_with(nodes, node).await?,
+        MemberChange::Remove { nodes, .. }
+        | MemberChange::End { nodes, .. }
+        | MemberChange::RaiseFences { nodes }
+        | MemberChange::GiveUp { nodes } => connect(nodes).await?,
+    };
+    let step = {
+        let asked = asked(&nodes.all);
+        let step = match (change, asked.split_last()) {
+            (MemberChange::Add { .. }, Some((joining, listed))) => {
+                members::size_to_add(listed, joining)
+            }
+            (MemberChange::Remove { node, .. }, _) => {
+                members::size_to_remove(&asked, place(&nodes, node)?)
+            }
+            (
+                MemberChange::End {
+                    removed: Some(_), ..
+                },
+                Some((gone, listed)),
+            ) => members::size_to_end(listed, Some(gone.0)),
+            (MemberChange::End { .. }, _) => members::size_to_end(&asked, None),
+            _ => members::size_to_give_up(&asked),
+        };
+        step.map_err(refused)?
+    };
+    Ok((nodes, step))
+}
+
+/// Has nodes go by what the step says. Returns those whose configuration has to be written by hand.
+async fn carry_out(
+    change: &MemberChange,
+    nodes: &mut Nodes,
+    step: &SizeStep,
+) -> Result<Vec<String>, Failure> {
+    match change {
+        MemberChange::Add { .. } => {
+            let joining = nodes.all.len() - 1;
+            raise_fences(&mut nodes.all, Some(joining)).await?;
+        }
+        MemberChange::Remove { node, .. } => {
+            let leaving = place(nodes, node)?;
+            let gone = nodes.all.remove(leaving);
+            let raised = raise_fences(&mut nodes.all, None).await;
+            nodes.all.insert(leaving, gone);
+            raised?;
+        }
+        // Before others may be listed in its place.
+        MemberChange::End {
+            removed: Some(_), ..
+        } if !step.left_over.is_empty() => {
+            let gone = nodes.all.last_mut().expect("it was named");
+            let done = gone.set_cluster_size("removed").await;
+            done.map_err(|why| not_removed(&gone.label, &why))?;
+        }
+        _ => {}
+    }
+    let asked = nodes.all.iter_mut().enumerate();
+    let asked = asked.filter(|(at, _)| step.nodes.contains(at));
+    let changed = all_of(asked.map(|(_, node)| node.set_cluster_size(&step.size))).await;
+    let (mut failed, mut unwritten) = (Vec::new(), Vec::new());
+    for (at, changed) in step.nodes.iter().zip(&changed) {
+        let line = |why: &str| {
+            let label = &nodes.all[*at].label;
+            format!("\n  {label}: {}", shown::words(why))
+        };
+        match changed {
+            Ok(None) => {}
+            Ok(Some(why)) => unwritten.push(line(why)),
+            Err(why) => failed.push(line(why)),
+        }
+    }
+    if failed.is_empty() {
+        return Ok(unwritten);
+    }
+    let what = format!(
+        "{} of {} nodes go by cluster-size {}, and these do not:{}{}",
+        changed.len() - failed.len(),
+        changed.len(),
+        step.size,
+        failed.concat(),
+        to_write(step, &unwritten)
+    );
+    Err(Failure::new(NO_QUORUM, what)
+        .remedy("do it again when they answer: nodes that go by it stay as they are"))
 }
 
 /// Fences of a name are above those that it had on another of these clusters.
@@ -302,81 +383,46 @@ fn value(node: &ListedNode) -> Value {
     })
 }
 
-/// Tells each node, and says on which it is so, and where it has to be written into a configuration by hand.
-async fn change(
-    size: &str,
-    nodes: &mut [ListedNode],
-    next: &Next,
-    format: Format,
-) -> Result<ExitCode, Failure> {
-    let changed = all_of(nodes.iter_mut().map(|node| node.set_cluster_size(size))).await;
-    let all = || nodes.iter().zip(&changed);
-    let line = |node: &ListedNode, why: &str| format!("\n  {}: {}", node.label, shown::words(why));
-    let failed: Vec<String> = all()
-        .filter_map(|(node, changed)| Some(line(node, changed.as_ref().err()?)))
-        .collect();
-    let unwritten: Vec<String> = all()
-        .filter_map(|(node, changed)| Some(line(node, changed.as_ref().ok()?.as_ref()?)))
-        .collect();
-    let to_write = match unwritten.is_empty() {
+/// Where the number has to be written into a configuration by hand.
+fn to_write(step: &SizeStep, unwritten: &[String]) -> String {
+    match unwritten.is_empty() {
         true => String::new(),
         false => format!(
-            "\nbefore their next start, write 'cluster-size {size}' into the configuration or the flags of:{}",
+            "\nbefore their next start, write 'cluster-size {}' into the configuration or the flags of:{}",
+            step.size,
             unwritten.concat()
         ),
-    };
-    if !failed.is_empty() {
-        let (done, all) = (changed.len() - failed.len(), changed.len());
-        let what = format!(
-            "{done} of {all} nodes go by cluster-size {size}, and these do not:{}{to_write}",
-            failed.concat()
-        );
-        return Err(Failure::new(NO_QUORUM, what).remedy(remedy(size, next)));
-    }
-    let value = json!({ "outcome": "changed", "cluster_size": size, "to_write": unwritten.len() });
-    format.result(format_args!("{}{to_write}", words(size, next)), &value);
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What to do where some nodes could not be asked.
-fn remedy(size: &str, next: &Next) -> String {
-    match next {
-        // Of what is left on them nothing says that it was one of two.
-        Next::GivenUp(left_over) if !left_over.is_empty() => format!(
-            "when they answer, on each of them: redis-cli CONFIG SET cluster-size {size}, and CONFIG REWRITE. Or go on with the change that \
-             is left on them: quorlock members add NODE"
-        ),
-        _ => "do it again when they answer: nodes that go by it stay as they are".to_owned(),
     }
 }
 
-fn words(size: &str, next: &Next) -> String {
+/// What is so now, and what the operator does next.
+fn words(change: &MemberChange, size: &str, left_over: &[String]) -> String {
     let mut numbers = size.split(' ');
     let old = numbers.next().unwrap_or(size);
     let new = numbers.next().unwrap_or(size);
-    match next {
-        Next::Listing => format!(
+    let about = numbers.next().unwrap_or_default();
+    let others = left_over.join(" and ");
+    match change {
+        MemberChange::Add { .. } => format!(
             "clients may list {old} or {new} nodes. Give every client the list of {new}, and then: quorlock members end"
         ),
-        Next::Leaving(node) => format!(
-            "clients may list {old} or {new} nodes. Give every client the list without {node}, and then: quorlock members end --removed {node}"
+        MemberChange::Remove { .. } => format!(
+            "clients may list {old} or {new} nodes. Give every client the list without {about}, and then: quorlock members end --removed {about}"
         ),
-        Next::GivenUp(nodes) if !nodes.is_empty() => format!(
-            "clients list {size} nodes, and others get no vote. Stop {}: added later, each needs a new directory",
-            nodes.join(" and ")
+        _ if others.is_empty() => format!("clients list {size} nodes, and others get no vote"),
+        MemberChange::GiveUp { .. } => format!(
+            "clients list {size} nodes, and others get no vote. Stop {others}: added later, each needs a new directory"
         ),
-        Next::Over { goes_on: None } | Next::GivenUp(_) => {
-            format!("clients list {size} nodes, and others get no vote")
-        }
-        Next::Over {
-            goes_on: Some(node),
-        } => format!(
-            "clients list {size} nodes, and others get no vote. Stop {node} now, and remove its directory: started again, it would vote for \
-             old lists"
+        _ => format!(
+            "clients list {size} nodes, and others get no vote. Stop {others} for good, and remove its directory: with an old number it would \
+             vote for old lists"
         ),
     }
 }
 
+/// How often a command looks at the nodes, where another one changes them: that disconnects it once for the node that is removed, and once
+/// for the others, not all of them at the same moment.
+const LOOKS: usize = 4;
 /// As it is called where it has too many clusters.
 const MEMBERS: &str = "quorlock members";
 const HEADINGS: [&str; 2] = ["NODE", "CLUSTER-SIZE"];

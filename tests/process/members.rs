@@ -274,3 +274,64 @@ fn what_is_left_of_two_changes_on_a_node_that_was_not_reached_is_given_up_by_han
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(takes(&shell, &all));
 }
+
+#[test]
+fn what_an_end_beside_a_giving_up_leaves_is_left_by_a_removal_and_its_end() {
+    let shell = Shell::new();
+    let nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
+    let (all, fewer, gone) = (list(&nodes), list(&nodes[1..]), nodes[0].url());
+    // The end has reached two nodes, and the giving up the last one.
+    begin_on(&nodes[1], &format!("3 2 {gone}"));
+    for (node, size) in [(&nodes[1], "2"), (&nodes[0], "removed")] {
+        let reply = node.ask(&["CONFIG", "SET", "cluster-size", size]).unwrap();
+        assert!(!reply.starts_with('-'), "{reply}");
+    }
+    let end = ["end", "--removed", gone.as_str()];
+    let give_up = ["give-up"];
+    for (words, list) in [(&end[..], &fewer), (&give_up[..], &all)] {
+        let ended = members(&shell, words, list);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let next = "see what each node goes by";
+        let is_named = ended.stderr.contains(next) || ended.stderr.contains("members remove");
+        assert!(is_named, "{}", ended.stderr);
+    }
+    let begun = begin(&shell, &["remove", &gone], &all);
+    assert_eq!(begun.code, Some(0), "{}", begun.stderr);
+    // Another node than the one of the change is not removed.
+    let other = node(&shell, 3, "3");
+    let wrong = members(&shell, &["end", "--removed", &other.url()], &fewer);
+    assert!(
+        wrong.stderr.contains("the change is about"),
+        "{}",
+        wrong.stderr
+    );
+    let ended = members(&shell, &end, &fewer);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(takes(&shell, &fewer) && !takes(&shell, &all));
+}
+
+#[test]
+fn two_equal_commands_at_once_both_succeed() {
+    let shell = Shell::new();
+    let nodes: Vec<_> = (0..4).map(|number| node(&shell, number, "4")).collect();
+    let (all, fewer, gone) = (list(&nodes), list(&nodes[1..]), nodes[0].url());
+    let give_up = ["members", "give-up", "--nodes", all.as_str()];
+    let end = [
+        "members",
+        "end",
+        "--removed",
+        gone.as_str(),
+        "--nodes",
+        fewer.as_str(),
+    ];
+    for words in [&give_up[..], &give_up[..], &give_up[..], &end[..]] {
+        assert_eq!(begin(&shell, &["remove", &gone], &all).code, Some(0));
+        let both = [(); 2].map(|()| shell.command(words).spawn().unwrap());
+        for one in both {
+            let ended = one.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(ended.status.success(), "{words:?}: {said}");
+        }
+    }
+    assert!(takes(&shell, &fewer) && !takes(&shell, &all));
+}

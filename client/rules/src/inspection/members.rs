@@ -26,11 +26,22 @@ pub struct MembersRefusal {
     pub is_for_silence: bool,
 }
 
-/// What `cluster-size` is to be on the nodes that clients list, so that they may list another one as well.
+/// What nodes are to say from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeStep {
+    /// What `cluster-size` is to be,
+    pub size: String,
+    /// on these of the listed nodes.
+    pub nodes: Vec<usize>,
+    /// The nodes that are in no list afterwards, and are to be stopped.
+    pub left_over: Vec<String>,
+}
+
+/// Lets clients list another node as well.
 ///
 /// # Errors
 /// Why it is not added.
-pub fn size_to_add(listed: &[Asked<'_>], joining: &Asked<'_>) -> Result<String, MembersRefusal> {
+pub fn size_to_add(listed: &[Asked<'_>], joining: &Asked<'_>) -> Result<SizeStep, MembersRefusal> {
     let (old, new) = (listed.len(), listed.len() + 1);
     begins(listed, (old, new), joining.0)?;
     let joins = one(joining)?;
@@ -44,15 +55,19 @@ pub fn size_to_add(listed: &[Asked<'_>], joining: &Asked<'_>) -> Result<String, 
             format!("make its directory with: quorlock node init DIR --cluster-size {new}"),
         ));
     }
-    Ok(format!("{old} {new} {}", joining.0))
+    Ok(step(
+        format!("{old} {new} {}", joining.0),
+        (0..old).collect(),
+    ))
 }
 
-/// What `cluster-size` is to be on all nodes that clients list but the one with this index, so that they may list the others alone. It may
-/// be away.
+/// Lets clients list all nodes but the one with this index. It may be away; where two are listed it has to be, because of two that are
+/// removed at once no third node knows. Nodes on which the removal has ended already, while it was given up on others, stay as they
+/// are: then the node that goes has to say itself that it is removed, so that no other one can be meant.
 ///
 /// # Errors
 /// Why it is not removed.
-pub fn size_to_remove(listed: &[Asked<'_>], leaving: usize) -> Result<String, MembersRefusal> {
+pub fn size_to_remove(listed: &[Asked<'_>], leaving: usize) -> Result<SizeStep, MembersRefusal> {
     let (old, new) = (listed.len(), listed.len() - 1);
     if new == 0 {
         return Err(refusal(
@@ -60,25 +75,58 @@ pub fn size_to_remove(listed: &[Asked<'_>], leaving: usize) -> Result<String, Me
             "list all nodes that clients list",
         ));
     }
-    let stays = listed.iter().enumerate().filter(|(at, _)| *at != leaving);
-    let stay: Vec<Asked<'_>> = stays.map(|(_, node)| *node).collect();
-    let (label, facts) = &listed[leaving];
+    let others = (0..old).filter(|at| *at != leaving);
+    let stay: Vec<Asked<'_>> = others.clone().map(|at| listed[at]).collect();
+    let (label, facts) = listed[leaving];
     begins(&stay, (old, new), label)?;
-    match facts.map(|facts| (facts.cluster_size, facts.next_size)) {
-        Ok(said) if said != (Some(old), None) => Err(refusal(
-            format!("{label} is to go, and goes by other numbers than {old} alone"),
-            ELSEWHERE,
+    is_quiet(&listed[leaving..=leaving])?;
+    let is_over = |at: &usize| listed[*at].1.ok().and_then(said) == Some((new, None));
+    let goes_by = facts.ok().map(said);
+    let is_removed = matches!(goes_by, Some(Some((size, None))) if size > NODES_MAX);
+    if !is_removed {
+        if goes_by.is_some_and(|goes_by| goes_by != Some((old, None))) {
+            return Err(refusal(
+                format!("{label} is to go, and goes by other numbers than {old} alone"),
+                ELSEWHERE,
+            ));
+        }
+        if others.clone().any(|at| is_over(&at)) {
+            return Err(refusal(
+                format!(
+                    "a removal has ended on some nodes, and {label} does not say that it is the one that was removed"
+                ),
+                format!(
+                    "if it is, on {label}, or on a new node under its address: redis-cli CONFIG SET cluster-size removed. Then do it again, \
+                     and end it. {ELSEWHERE}"
+                ),
+            ));
+        }
+        if new == 1 && facts.is_ok() {
+            return Err(refusal(
+                format!("{label} answers, and of two nodes the one that goes is stopped first"),
+                "stop it for good, and do it again",
+            ));
+        }
+    }
+    let nodes: Vec<usize> = others.filter(|at| !is_over(at)).collect();
+    match nodes.is_empty() {
+        true => Err(refusal(
+            format!("{label} is removed, and the other nodes go by {new} already"),
+            "give every client the list without it, and then: quorlock members end",
         )),
-        _ => Ok(format!("{old} {new} {label}")),
+        false => Ok(step(format!("{old} {new} {label}"), nodes)),
     }
 }
 
-/// What `cluster-size` is to be on the nodes that clients list from now on, where the change is over, and whether one was removed. A node
-/// that was added goes by the right number, and may be away.
+/// Has clients list these nodes and no others, where the change is over. A node that was added goes by the right number, and may be away.
+/// The one that is removed may be named, so that it is no other one.
 ///
 /// # Errors
 /// Why it is not ended.
-pub fn size_to_end(listed: &[Asked<'_>]) -> Result<(String, bool), MembersRefusal> {
+pub fn size_to_end(
+    listed: &[Asked<'_>],
+    removed: Option<&str>,
+) -> Result<SizeStep, MembersRefusal> {
     let new = listed.len();
     let mut facts = listed.iter().filter_map(|(_, facts)| facts.ok());
     let change = facts.find_map(|facts| {
@@ -86,8 +134,8 @@ pub fn size_to_end(listed: &[Asked<'_>]) -> Result<(String, bool), MembersRefusa
         Some((facts.cluster_size?, facts.next_size?, about))
     });
     let Some((old, other, about)) = change else {
-        agree(&all(listed)?, new, |said| said == (new, None))?;
-        return Ok((new.to_string(), false));
+        agree(&all(listed, new)?, new, |said| said == (new, None))?;
+        return Ok(step(new.to_string(), (0..new).collect()));
     };
     if other != new {
         return Err(refusal(
@@ -96,45 +144,41 @@ pub fn size_to_end(listed: &[Asked<'_>]) -> Result<(String, bool), MembersRefusa
         ));
     }
     let is_listed = |about: &str| listed.iter().any(|(label, _)| *label == about);
-    if let Some(about) = about.filter(|about| is_listed(about) != (new > old)) {
+    let is_other = |about: &str| removed.is_some_and(|removed| removed != about);
+    if let Some(about) = about.filter(|about| is_listed(about) != (new > old) || is_other(about)) {
         return Err(refusal(
-            match new > old {
-                true => format!("{about} is added, and is not listed"),
-                false => format!("{about} is removed, and is listed"),
+            match (new > old, is_listed(about)) {
+                (true, false) => format!("{about} is added, and is not listed"),
+                (false, true) => format!("{about} is removed, and is listed"),
+                _ => format!("the change is about {about}"),
             },
-            "list the nodes that clients list from now on, each as when the change began",
+            "list the nodes that clients list from now on, and name no other node as the removed one, each as when the change began",
         ));
     }
-    let asked = listed
-        .iter()
-        .filter(|(label, facts)| facts.is_ok() || about != Some(*label));
-    let asked: Vec<Asked<'_>> = asked.copied().collect();
+    let may_be_away = |at: &usize| listed[*at].1.is_err() && about == Some(listed[*at].0);
+    let nodes: Vec<usize> = (0..new).filter(|at| !may_be_away(at)).collect();
+    let asked: Vec<Asked<'_>> = nodes.iter().map(|at| listed[*at]).collect();
     same_change(&asked, about)?;
-    agree(&all(&asked)?, new, |said| {
+    agree(&all(&asked, new)?, new, |said| {
         said == (new, None) || said == (old, Some(new))
     })?;
-    Ok((new.to_string(), new < old))
+    let removed = about.unwrap_or("the node that was removed").to_owned();
+    Ok(SizeStep {
+        left_over: (new < old).then_some(removed).into_iter().collect(),
+        ..step(new.to_string(), nodes)
+    })
 }
 
-/// What giving changes up comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenUp {
-    /// What `cluster-size` is to be.
-    pub size: String,
-    /// The nodes that were to be added: they go by the number of a list that is not to be.
-    pub left_over: Vec<String>,
-}
-
-/// What `cluster-size` is to be on the nodes that clients have listed before, where a removal is given up, or two changes that have begun
+/// Has clients list the nodes that they have listed before, where a removal is given up, or two changes that have begun
 /// in two places at once. A node in one change takes no other. So where there are two, no addition has reached all nodes, and no client was
 /// given its list, unless a node has forgotten a change since, in a start with a number that was not written. A removal may have
 /// reached all that stay, and is given up also then.
 ///
 /// # Errors
 /// Why it is not given up.
-pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<GivenUp, MembersRefusal> {
-    let said = all(listed)?;
+pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<SizeStep, MembersRefusal> {
     let old = listed.len();
+    let said = all(listed, old)?;
     // Two that name no node may be one.
     let named = || changes(listed).filter_map(|(_, about)| about);
     let first = named().next();
@@ -167,9 +211,9 @@ pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<GivenUp, MembersRefusal> 
             left_over.push(about.to_owned());
         }
     }
-    Ok(GivenUp {
-        size: old.to_string(),
+    Ok(SizeStep {
         left_over,
+        ..step(old.to_string(), (0..old).collect())
     })
 }
 
@@ -203,17 +247,29 @@ pub fn shown((size, next): (usize, Option<usize>)) -> String {
 
 type Said = (usize, Option<usize>);
 
-/// Whether a change from one number to another one, about this node, can begin on these nodes, or has.
+fn step(size: String, nodes: Vec<usize>) -> SizeStep {
+    SizeStep {
+        size,
+        nodes,
+        left_over: Vec::new(),
+    }
+}
+
+/// Whether a change from one number to another one, about this node, can begin on these nodes, or has. A removal may have ended on some.
 fn begins(
     nodes: &[Asked<'_>],
     (old, new): (usize, usize),
     about: &str,
 ) -> Result<(), MembersRefusal> {
-    let said = all(nodes)?;
-    agree(&said, old, |said| {
-        said == (old, None) || said == (old, Some(new))
+    agree(&all(nodes, old)?, old, |said| {
+        said == (old, None) || said == (old, Some(new)) || (new < old && said == (new, None))
     })?;
     same_change(nodes, Some(about))?;
+    is_quiet(nodes)
+}
+
+/// Whether the locks of the change before are over on those of these nodes that answer.
+fn is_quiet(nodes: &[Asked<'_>]) -> Result<(), MembersRefusal> {
     let waits = nodes.iter().filter_map(|(label, facts)| {
         let facts = facts.ok()?;
         Some((
@@ -269,8 +325,11 @@ fn agree(
     let is_one = said.iter().filter(|(_, said)| !is_right(*said)).count() == 1;
     let remedy = match is_one && said.len() > 2 && said.iter().all(is_steady) {
         true => format!(
-            "see what each node goes by with: quorlock members. If this one has started with an old number, stop it, correct its \
-             configuration and its flags, and start it with cluster-size {size}"
+            "{ELSEWHERE}. If this one has started with an old number, stop it, correct its configuration and its flags, and start it with \
+             cluster-size {size}"
+        ),
+        false if other.0 > NODES_MAX => format!(
+            "go on with its removal, with a list that has it: quorlock members remove {label}, and then quorlock members end"
         ),
         false => ELSEWHERE.to_owned(),
     };
@@ -283,29 +342,54 @@ fn agree(
     ))
 }
 
-fn all<'a>(nodes: &[Asked<'a>]) -> Result<Vec<(&'a str, Said)>, MembersRefusal> {
+/// What each node says. All that cannot be asked are named, with what they are needed for.
+fn all<'a>(nodes: &[Asked<'a>], size: usize) -> Result<Vec<(&'a str, Said)>, MembersRefusal> {
     if nodes.is_empty() {
         return Err(refusal("no node is listed", "list all nodes"));
     }
-    let said = nodes.iter().map(|node| Ok((node.0, one(node)?)));
-    said.collect()
+    let away = nodes
+        .iter()
+        .filter_map(|(label, facts)| Some((*label, facts.err()?)));
+    let (labels, whys): (Vec<&str>, Vec<&str>) = away.unzip();
+    let instead = match (&labels[..], changes(nodes).next()) {
+        ([], _) => return nodes.iter().map(|node| Ok((node.0, one(node)?))).collect(),
+        ([label], None) => format!(", or remove it: quorlock members remove {label}"),
+        ([_], Some(_)) => String::new(),
+        (_, None) => {
+            ". Of two that are lost one may be removed, once the other one is replaced".to_owned()
+        }
+        (_, Some(_)) => ". A change is under way, so that none of them can be removed".to_owned(),
+    };
+    Err(silence(
+        &labels.join(" and "),
+        &whys.join("; "),
+        format!(
+            "start what is away, and do it again: a node that does not answer may still give votes to clients with another list, so that only \
+             the one that is removed may be away. Replace one that is lost under the same address, by a node that is made for {size} nodes \
+             (quorlock node init DIR --cluster-size {size}){instead}"
+        ),
+    ))
 }
 
 fn one((label, facts): &Asked<'_>) -> Result<Said, MembersRefusal> {
-    let facts = facts.map_err(|why| MembersRefusal {
-        is_for_silence: true,
-        ..refusal(
-            format!("{label} cannot be asked: {why}. It may still give votes to clients with another list"),
-            "do it again when all nodes answer; a node that is lost is replaced first, under the same address, or removed",
-        )
-    })?;
-    match facts.cluster_size {
-        Some(size) => Ok((size, facts.next_size)),
-        None => Err(refusal(
+    let facts = facts.map_err(|why| silence(label, why, "start it, and do it again"))?;
+    said(facts).ok_or_else(|| {
+        refusal(
             format!("{label} goes by no number of nodes, as Redis and Valkey do"),
             "set cluster-size on a Quorlock node. For others change the lists of all clients by one node at a time, and wait for the \
              longest ttl between two changes",
-        )),
+        )
+    })
+}
+
+fn said(facts: &NodeFacts) -> Option<Said> {
+    Some((facts.cluster_size?, facts.next_size))
+}
+
+fn silence(labels: &str, why: &str, remedy: impl Into<String>) -> MembersRefusal {
+    MembersRefusal {
+        is_for_silence: true,
+        ..refusal(format!("{labels} cannot be asked: {why}"), remedy)
     }
 }
 
@@ -317,8 +401,10 @@ fn refusal(what: impl Into<String>, remedy: impl Into<String>) -> MembersRefusal
     }
 }
 
-const ELSEWHERE: &str = "see what each node goes by with: quorlock members. Go on with a change that has begun: quorlock members add or \
-     remove again with the list of before, and then end it with the list of afterwards";
+const ELSEWHERE: &str = "see what each node goes by with: quorlock members. Go on with a change that has begun, also where it was given up on \
+     some nodes: quorlock members add or remove again with the list of before, and then end it with the list of afterwards";
 
+#[cfg(test)]
+mod interleaving_tests;
 #[cfg(test)]
 mod tests;

@@ -52,7 +52,7 @@ fn a_node_is_added_that_goes_by_the_list_with_it_where_all_others_go_by_the_one_
     let add = |said: &[&str]| {
         on(said, |nodes| {
             let (joining, listed) = nodes.split_last().unwrap();
-            size_to_add(listed, joining)
+            size_to_add(listed, joining).map(|step| step.size)
         })
     };
     check(&[
@@ -87,11 +87,28 @@ fn a_node_is_added_that_goes_by_the_list_with_it_where_all_others_go_by_the_one_
 
 #[test]
 fn a_node_is_removed_that_hears_nothing_of_the_list_without_it_and_may_be_away() {
-    let remove = |said: &[&str], leaving| on(said, |nodes| size_to_remove(nodes, leaving));
+    let remove = |said: &[&str], leaving| {
+        on(said, |nodes| {
+            size_to_remove(nodes, leaving).map(|step| format!("{} on {:?}", step.size, step.nodes))
+        })
+    };
     check(&[
-        (remove(&["3", "3", "3"], 1), Ok("3 2 n1")),
-        (remove(&["3", "-", "3"], 1), Ok("3 2 n1")),
-        (remove(&["3 2 n1", "3", "3"], 1), Ok("3 2 n1")),
+        (remove(&["3", "3", "3"], 1), Ok("3 2 n1 on [0, 2]")),
+        (remove(&["3", "-", "3"], 1), Ok("3 2 n1 on [0, 2]")),
+        (remove(&["3 2 n1", "3", "3"], 1), Ok("3 2 n1 on [0, 2]")),
+        // Given up while it was ended.
+        (remove(&["3", "255", "3"], 1), Ok("3 2 n1 on [0, 2]")),
+        (remove(&["2", "255", "3"], 1), Ok("3 2 n1 on [2]")),
+        (remove(&["2", "255", "2"], 1), Err("go by 2 already")),
+        (remove(&["2", "3", "3"], 1), Err("does not say that it is")),
+        (remove(&["2", "-", "3"], 1), Err("does not say that it is")),
+        (remove(&["2", "3", "255"], 0), Err("n2 goes by removed")),
+        // No third node would know of the other removal.
+        (
+            remove(&["2", "2"], 1),
+            Err("of two nodes the one that goes is stopped"),
+        ),
+        (remove(&["2", "-"], 1), Ok("2 1 n1 on [0]")),
         // Another one, which is away, beside the one that has begun.
         (
             remove(&["3", "-", "3 2 n0"], 1),
@@ -103,6 +120,7 @@ fn a_node_is_removed_that_hears_nothing_of_the_list_without_it_and_may_be_away()
         ),
         (remove(&["3", "3", "-"], 1), Err("cannot be asked")),
         (remove(&["3", "3", "3!"], 1), Err("may last 7 ms more")),
+        (remove(&["3", "3!", "3"], 1), Err("may last 7 ms more")),
         (remove(&["3", "3", "3 4 n9"], 1), Err("goes by 3 and 4")),
         (remove(&["1"], 0), Err("the only node")),
     ]);
@@ -110,7 +128,12 @@ fn a_node_is_removed_that_hears_nothing_of_the_list_without_it_and_may_be_away()
 
 #[test]
 fn a_change_ends_with_the_new_list_again_and_again() {
-    let end = |said: &[&str]| on(said, |nodes| size_to_end(nodes).map(|(size, _)| size));
+    let end_of = |said: &[&str], removed| {
+        on(said, |nodes| {
+            size_to_end(nodes, removed).map(|step| step.size)
+        })
+    };
+    let end = |said: &[&str]| end_of(said, None);
     check(&[
         (end(&["3 4 n3", "3 4 n3", "3 4 n3", "4"]), Ok("4")),
         (end(&["3 4 n3", "3 4 n3", "3 4 n3", "-"]), Ok("4")),
@@ -118,6 +141,15 @@ fn a_change_ends_with_the_new_list_again_and_again() {
         (end(&["4", "4", "4", "4"]), Ok("4")),
         (end(&["4 3 n9", "4 3 n9", "4 3 n9"]), Ok("3")),
         (end(&["4 3", "4 3", "4 3"]), Ok("3")),
+        (end_of(&["4 3 n9", "4 3 n9", "4 3 n9"], Some("n9")), Ok("3")),
+        (
+            end_of(&["4 3 n9", "4 3 n9", "4 3 n9"], Some("n8")),
+            Err("the change is about n9"),
+        ),
+        (
+            end(&["3", "4", "4"]),
+            Err("members add or remove again with the list of before"),
+        ),
         // With another node than the one that was added, and with the one that was removed.
         (
             end(&["3 4 n9", "3 4 n9", "3 4 n9", "4"]),
@@ -144,6 +176,22 @@ fn a_change_ends_with_the_new_list_again_and_again() {
             Err("goes by 3, and 4 nodes are expected"),
         ),
         (end(&["3 4 n3", "-", "3 4 n3", "4"]), Err("cannot be asked")),
+        (
+            end(&["3 4 n3", "-", "-", "4"]),
+            Err("n1 and n2 cannot be asked: refused; refused"),
+        ),
+        (
+            end(&["3 4 n3", "-", "-", "4"]),
+            Err("--cluster-size 4). A change is under way, so that none of them can be removed"),
+        ),
+        (
+            end(&["3", "-", "3"]),
+            Err("--cluster-size 3), or remove it: quorlock members remove n1"),
+        ),
+        (
+            end(&["3", "-", "-"]),
+            Err("one may be removed, once the other one is replaced"),
+        ),
     ]);
 }
 
@@ -186,6 +234,10 @@ fn a_removal_is_given_up_with_the_old_list_and_so_are_two_changes_that_have_begu
         (
             give_up(&["4 3 n9", "4 3 n9", "4 3 n9"]),
             Err("goes by 4 and 3"),
+        ),
+        (
+            give_up(&["4", "4", "4", "255"]),
+            Err("quorlock members remove n3, and then quorlock members end"),
         ),
     ]);
     let left_over = |said: &[&str]| {

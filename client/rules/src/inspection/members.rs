@@ -353,7 +353,10 @@ fn all<'a>(nodes: &[Asked<'a>], size: usize) -> Result<Vec<(&'a str, Said)>, Mem
     let (labels, whys): (Vec<&str>, Vec<&str>) = away.unzip();
     let instead = match (&labels[..], changes(nodes).next()) {
         ([], _) => return nodes.iter().map(|node| Ok((node.0, one(node)?))).collect(),
-        ([label], None) => format!(", or remove it: quorlock members remove {label}"),
+        // The node that is to be removed itself is not among them, and may be away as well.
+        ([label], None) if nodes.len() == size => {
+            format!(", or remove it: quorlock members remove {label}")
+        }
         ([_], Some(_)) => String::new(),
         (_, None) => {
             ". Of two that are lost one may be removed, once the other one is replaced".to_owned()

@@ -118,7 +118,11 @@ fn a_node_is_removed_that_hears_nothing_of_the_list_without_it_and_may_be_away()
             remove(&["3 2 n1", "3 2 n1", "3"], 1),
             Err("is to go, and goes by other numbers"),
         ),
-        (remove(&["3", "3", "-"], 1), Err("cannot be asked")),
+        (remove(&["3", "3", "-"], 1), Err("n2 cannot be asked")),
+        (
+            remove(&["3", "-", "-"], 1),
+            Err("one may be removed, once the other one is replaced"),
+        ),
         (remove(&["3", "3", "3!"], 1), Err("may last 7 ms more")),
         (remove(&["3", "3!", "3"], 1), Err("may last 7 ms more")),
         (remove(&["3", "3", "3 4 n9"], 1), Err("goes by 3 and 4")),

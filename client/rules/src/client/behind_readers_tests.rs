@@ -234,5 +234,5 @@ fn a_reader_behind_a_writer_asks_little_and_has_the_lock_with_its_turn() {
     }
     let token = token(&cluster, 0);
     cluster.push(0, "a", &token);
-    assert_eq!(had(&mut cluster, call), Some(token));
+    assert_eq!(acquired(&mut cluster, call), Some(token));
 }

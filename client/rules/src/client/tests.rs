@@ -56,28 +56,28 @@ fn a_call_that_waits_behind_others_is_told_as_often_as_it_moves_up_but_not_all_t
         .collect();
     let last = calls[7];
     let silent = cluster.call(Call::Acquire(wait()));
-    assert_eq!(places(&mut cluster, calls[0]), []);
+    assert!(places(&mut cluster, calls[0]).is_empty());
     assert_eq!(places(&mut cluster, calls[1]), [1]);
     assert_eq!(places(&mut cluster, last), [7]);
     // One that gives up is no longer ahead. That was told a moment ago, so it is told again a while later.
     cluster.pass(every / 2);
     cluster.happens(Event::Gone(calls[3]));
-    assert_eq!(places(&mut cluster, last), []);
+    assert!(places(&mut cluster, last).is_empty());
     cluster.happens(Event::Gone(calls[4]));
     cluster.pass(every / 2);
     assert_eq!(places(&mut cluster, last), [5], "once, and where it is now");
     // Who was ahead of them has not moved.
     assert_eq!(places(&mut cluster, calls[2]), [2]);
     cluster.pass(5 * every);
-    assert_eq!(places(&mut cluster, last), []);
+    assert!(places(&mut cluster, last).is_empty());
     // After a while without a word it is told at once, also where the one that asks gives up.
     cluster.happens(Event::Gone(calls[0]));
     assert_eq!(places(&mut cluster, last), [4]);
     assert_eq!(places(&mut cluster, calls[2]), [1]);
     // Whose turn it is asks, and tells of that.
     cluster.pass(every);
-    assert_eq!(places(&mut cluster, calls[1]), []);
-    assert_eq!(places(&mut cluster, silent), []);
+    assert!(places(&mut cluster, calls[1]).is_empty());
+    assert!(places(&mut cluster, silent).is_empty());
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn a_message_waits_for_what_its_publisher_has_written() {
         let (mut publisher, mut listener) = gated.wires();
         assert_eq!(publisher.ask("SET a token PX 30000"), "+OK");
         assert_eq!(listener.ask("SUBSCRIBE free"), "[subscribe, free, :1]");
-        gated.hold(&mut publisher, "DEL a\r\nPUBLISH free a", "quorlock-0");
+        gated.hold(&mut publisher, "DEL a\r\nPUBLISH free a", "quorlock-");
         assert!(listener.is_silent(), "the release is not on disk");
         gated.gate.set_closed(false);
         assert_eq!(listener.reply(), "[message, free, a]");

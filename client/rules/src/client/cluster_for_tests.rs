@@ -416,6 +416,8 @@ impl Node {
             }
             ["EVAL", script, "0", ..] if script.contains("'SCAN'") => bulk(Some(&self.page)),
             ["EVAL", script, "0", _] if script.contains("'GET'") => bulk(Some(&String::new())),
+            // It keeps no readers.
+            ["LOCK.RELEASE", ..] => ":0\r\n".to_owned(),
             ["LOCK.INFO", ..] | ["CLIENT", "TRACKING", ..] | ["EVAL", _, "1", _] => {
                 self.reply_to_observer(&words)
             }

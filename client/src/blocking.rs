@@ -51,7 +51,6 @@ use tokio::task::unconstrained;
 
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;
-use crate::setters::setters;
 
 mod election;
 
@@ -73,22 +72,30 @@ impl From<crate::Redlock> for Redlock {
 impl Redlock {
     /// A lock with this name, to be acquired.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.redlock.lock(name).into()
+        LockRequest {
+            request: self.redlock.lock(name),
+        }
     }
 
     /// Several locks, to be acquired together; see [`Redlock::locks`](crate::Redlock::locks).
     pub fn locks(&self, names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> LockRequest {
-        self.redlock.locks(names).into()
+        LockRequest {
+            request: self.redlock.locks(names),
+        }
     }
 
     /// One of so many permits of this name, to be acquired; see [`Redlock::semaphore`](crate::Redlock::semaphore).
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> LockRequest {
-        self.redlock.semaphore(name, permits).into()
+        LockRequest {
+            request: self.redlock.semaphore(name, permits),
+        }
     }
 
     /// An election with this name; see [`Redlock::election`](crate::Redlock::election).
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
-        self.redlock.election(name).into()
+        Election {
+            election: self.redlock.election(name),
+        }
     }
 
     /// Extends a lock that is held under `token`; see [`Redlock::extend`](crate::Redlock::extend).
@@ -176,32 +183,73 @@ impl From<crate::LockRequest> for LockRequest {
 }
 
 impl LockRequest {
-    setters! { request:
-        /// The length of the lease; see [`LockRequest::ttl`](crate::LockRequest::ttl).
-        ttl(ttl: Duration);
-        /// In whose name the lock is held; see [`LockRequest::owner`](crate::LockRequest::owner).
-        owner(owner: impl AsRef<[u8]>);
-        /// What the holder says about itself; see [`LockRequest::owner_text`](crate::LockRequest::owner_text).
-        owner_text(text: impl AsRef<str>);
-        /// How long others wait after an end of the lock that was not a release; see
-        /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay).
-        lock_delay(delay: Duration);
-        /// Has a fence taken with the lock; see [`LockRequest::fenced`](crate::LockRequest::fenced).
-        fenced();
-        /// The lock is to be read, beside others who read; see [`LockRequest::shared`](crate::LockRequest::shared).
-        shared();
-        /// How long to try. 10 s by default.
-        wait(wait: Wait);
-        /// The least validity with which the lock is handed out.
-        min_validity(validity: Duration);
-        /// What must be left of the lease whenever a renewal comes back; see
-        /// [`LockRequest::reserve`](crate::LockRequest::reserve).
-        reserve(reserve: Duration);
-        /// The longest time the lock is held, renewals included.
-        max_lifetime(lifetime: Duration);
-        /// What to call while the lock is waited for, on the thread that waits; see
-        /// [`LockRequest::on_wait`](crate::LockRequest::on_wait).
-        on_wait(tell: impl Fn(&Waiting) + Send + Sync + 'static);
+    /// The length of the lease; see [`LockRequest::ttl`](crate::LockRequest::ttl).
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.request = self.request.ttl(ttl);
+        self
+    }
+
+    /// In whose name the lock is held; see [`LockRequest::owner`](crate::LockRequest::owner).
+    pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
+        self.request = self.request.owner(owner);
+        self
+    }
+
+    /// What the holder says about itself; see [`LockRequest::owner_text`](crate::LockRequest::owner_text).
+    pub fn owner_text(mut self, text: impl AsRef<str>) -> Self {
+        self.request = self.request.owner_text(text);
+        self
+    }
+
+    /// How long others wait after an end of the lock that was not a release; see
+    /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay).
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.request = self.request.lock_delay(delay);
+        self
+    }
+
+    /// Has a fence taken with the lock; see [`LockRequest::fenced`](crate::LockRequest::fenced).
+    pub fn fenced(mut self) -> Self {
+        self.request = self.request.fenced();
+        self
+    }
+
+    /// The lock is to be read, beside others who read; see [`LockRequest::shared`](crate::LockRequest::shared).
+    pub fn shared(mut self) -> Self {
+        self.request = self.request.shared();
+        self
+    }
+
+    /// How long to try. 10 s by default.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.request = self.request.wait(wait);
+        self
+    }
+
+    /// The least validity with which the lock is handed out.
+    pub fn min_validity(mut self, validity: Duration) -> Self {
+        self.request = self.request.min_validity(validity);
+        self
+    }
+
+    /// What must be left of the lease whenever a renewal comes back; see
+    /// [`LockRequest::reserve`](crate::LockRequest::reserve).
+    pub fn reserve(mut self, reserve: Duration) -> Self {
+        self.request = self.request.reserve(reserve);
+        self
+    }
+
+    /// The longest time the lock is held, renewals included.
+    pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
+        self.request = self.request.max_lifetime(lifetime);
+        self
+    }
+
+    /// What to call while the lock is waited for, on the thread that waits; see
+    /// [`LockRequest::on_wait`](crate::LockRequest::on_wait).
+    pub fn on_wait(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.request = self.request.on_wait(tell);
+        self
     }
 
     /// Acquires the lock and keeps renewing it while the guard lives.

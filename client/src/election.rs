@@ -19,7 +19,6 @@ use tokio::sync::watch;
 use crate::guard::Guard;
 use crate::lock::LockRequest;
 use crate::runtime::handle::{Pending, ReplyTo};
-use crate::setters::setters;
 use crate::shared::Shared;
 
 /// An election, for candidates and observers. Made by [`Redlock::election`](crate::Redlock::election).
@@ -64,19 +63,36 @@ impl Election {
         self
     }
 
-    setters! { request:
-        /// The length of the lease; see [`LockRequest::ttl`](crate::LockRequest::ttl). After a leader's death another one leads so
-        /// much later at the latest. 30 s by default.
-        ttl(ttl: Duration);
-        /// Has each leader take a [fence](crate::LockRequest::fenced), by which a resource knows a leader that is late.
-        fenced();
-        /// How long others wait after an end of a leadership that was not a resignation; see
-        /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay).
-        lock_delay(delay: Duration);
-        /// How long to campaign: without end by default.
-        wait(wait: Wait);
-        /// What to call while the candidate waits; see [`LockRequest::on_wait`](crate::LockRequest::on_wait).
-        on_wait(tell: impl Fn(&Waiting) + Send + Sync + 'static);
+    /// The length of the lease; see [`LockRequest::ttl`](crate::LockRequest::ttl). After a leader's death another one leads so
+    /// much later at the latest. 30 s by default.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.request = self.request.ttl(ttl);
+        self
+    }
+
+    /// Has each leader take a [fence](crate::LockRequest::fenced), by which a resource knows a leader that is late.
+    pub fn fenced(mut self) -> Self {
+        self.request = self.request.fenced();
+        self
+    }
+
+    /// How long others wait after an end of a leadership that was not a resignation; see
+    /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay).
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.request = self.request.lock_delay(delay);
+        self
+    }
+
+    /// How long to campaign: without end by default.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.request = self.request.wait(wait);
+        self
+    }
+
+    /// What to call while the candidate waits; see [`LockRequest::on_wait`](crate::LockRequest::on_wait).
+    pub fn on_wait(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.request = self.request.on_wait(tell);
+        self
     }
 
     /// Waits in line until this candidate leads, and renews its leadership from then on. Dropping the future ends the

@@ -61,7 +61,6 @@ mod opaque;
 mod program_name;
 mod redlock;
 mod runtime;
-mod setters;
 mod sharded;
 mod shared;
 mod tls_options;

@@ -174,7 +174,7 @@ fn an_agent_whose_user_has_no_right_to_info_is_named_and_keeps_no_lock() {
     let (_agent, address) = agent_at(&shell, &["--", "--aclfile", &users], "agent.log");
     let url = format!("redis://bob:secret@{address}");
     for job in [&["job", "-n"][..], &["job", "-n", "--shared"]] {
-        let options = ["run", "--votes-by-address", "--ttl", "1h", "--nodes", &url];
+        let options = ["run", "--votes-by-address", "--ttl", "50s", "--nodes", &url];
         let ended = shell.quorlock(&[&options[..], job, &["--", "true"]].concat());
         assert_eq!(ended.code, Some(69), "{job:?}: {}", ended.stderr);
         let what = "it is an agent and no node";

@@ -8,7 +8,6 @@ use quorlock_client_rules::outcome::{AcquireError, Release};
 use quorlock_client_rules::wait::{Wait, Waiting};
 
 use super::{Guard, block_on};
-use crate::setters::setters;
 
 /// An election, for candidates and observers: [`Election`](crate::Election) for programs without a runtime.
 ///
@@ -30,7 +29,7 @@ use crate::setters::setters;
 #[derive(Clone, Debug)]
 #[must_use = "call campaign() or observe()"]
 pub struct Election {
-    election: crate::Election,
+    pub(super) election: crate::Election,
 }
 
 /// The same election, whose calls block: of a [`ShardedRedlock`](crate::ShardedRedlock), which has no blocking twin.
@@ -41,20 +40,41 @@ impl From<crate::Election> for Election {
 }
 
 impl Election {
-    setters! { election:
-        /// What the candidate says about itself; see [`Election::proposal`](crate::Election::proposal).
-        proposal(proposal: impl AsRef<str>);
-        /// The length of the lease; see [`Election::ttl`](crate::Election::ttl).
-        ttl(ttl: Duration);
-        /// Has each leader take a fence; see [`Election::fenced`](crate::Election::fenced).
-        fenced();
-        /// How long others wait after an end that was not a resignation; see
-        /// [`Election::lock_delay`](crate::Election::lock_delay).
-        lock_delay(delay: Duration);
-        /// How long to campaign: without end by default.
-        wait(wait: Wait);
-        /// What to call while the candidate waits, on the thread that waits.
-        on_wait(tell: impl Fn(&Waiting) + Send + Sync + 'static);
+    /// What the candidate says about itself; see [`Election::proposal`](crate::Election::proposal).
+    pub fn proposal(mut self, proposal: impl AsRef<str>) -> Self {
+        self.election = self.election.proposal(proposal);
+        self
+    }
+
+    /// The length of the lease; see [`Election::ttl`](crate::Election::ttl).
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.election = self.election.ttl(ttl);
+        self
+    }
+
+    /// Has each leader take a fence; see [`Election::fenced`](crate::Election::fenced).
+    pub fn fenced(mut self) -> Self {
+        self.election = self.election.fenced();
+        self
+    }
+
+    /// How long others wait after an end that was not a resignation; see
+    /// [`Election::lock_delay`](crate::Election::lock_delay).
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.election = self.election.lock_delay(delay);
+        self
+    }
+
+    /// How long to campaign: without end by default.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.election = self.election.wait(wait);
+        self
+    }
+
+    /// What to call while the candidate waits, on the thread that waits.
+    pub fn on_wait(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.election = self.election.on_wait(tell);
+        self
     }
 
     /// Waits in line until this candidate leads; see [`Election::campaign`](crate::Election::campaign).

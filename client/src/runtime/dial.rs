@@ -7,6 +7,9 @@ use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use tokio::net::UnixStream;
 
 use super::connector::Connector;
+use super::etcd;
+use super::postgresql;
+use super::redis_cluster;
 use super::sentinels;
 use super::stream::Stream;
 use super::tcp;
@@ -31,19 +34,13 @@ pub(super) async fn dial(
         Endpoint::Sentinels { sentinels, master } => {
             return sentinels::connect(sentinels, master, tls, deadline).await;
         }
-        #[cfg(feature = "etcd")]
-        Endpoint::Etcd { .. } => return super::etcd::connect(&address, tls, deadline).await,
-        #[cfg(feature = "redis-cluster")]
+        Endpoint::Etcd { .. } => return etcd::connect(&address, tls, deadline).await,
         Endpoint::RedisCluster { .. } => {
-            return super::redis_cluster::connect(&address, tls, &known, deadline).await;
+            return redis_cluster::connect(&address, tls, &known, deadline).await;
         }
-        #[cfg(feature = "postgresql")]
         Endpoint::Postgresql { .. } => {
-            return super::postgresql::connect(&address, tls, &known, deadline).await;
+            return postgresql::connect(&address, tls, &known, deadline).await;
         }
-        // No client is built for a system whose feature is missing.
-        #[cfg(not(all(feature = "etcd", feature = "postgresql", feature = "redis-cluster")))]
-        _ => return Err(io::ErrorKind::Unsupported.into()),
     };
     tcp::connect(&host, port, tls, &known, deadline).await
 }

@@ -13,6 +13,9 @@ use super::stream::Stream;
 use super::tcp::{self, Addresses};
 use super::tls::Tls;
 
+/// The feature that a client needs for it and lacks.
+pub(super) const MISSING_FEATURE: Option<&str> = None;
+
 /// Connects to the first member that can be reached and has a majority, within this time.
 pub(super) async fn connect(
     address: &NodeAddress,

@@ -12,12 +12,23 @@ pub(crate) mod dialer;
 mod dropped;
 #[cfg(feature = "etcd")]
 mod etcd;
+#[cfg(not(feature = "etcd"))]
+#[path = "no_etcd.rs"]
+mod etcd;
 pub(crate) mod handle;
 mod log;
 #[cfg(feature = "postgresql")]
 mod postgresql;
+#[cfg(not(feature = "postgresql"))]
+#[path = "no_postgresql.rs"]
+mod postgresql;
+#[cfg(all(test, feature = "postgresql", feature = "tls"))]
+mod postgresql_tls_tests;
 pub(crate) mod process;
 #[cfg(feature = "redis-cluster")]
+mod redis_cluster;
+#[cfg(not(feature = "redis-cluster"))]
+#[path = "no_redis_cluster.rs"]
 mod redis_cluster;
 mod sentinels;
 mod shared_thread;
@@ -77,9 +88,9 @@ pub(crate) fn start(
 /// The feature without which such an endpoint cannot be reached, if this crate was built without it.
 pub(crate) fn missing_feature(endpoint: &Endpoint) -> Option<&'static str> {
     match endpoint {
-        Endpoint::Etcd { .. } if !cfg!(feature = "etcd") => Some("etcd"),
-        Endpoint::Postgresql { .. } if !cfg!(feature = "postgresql") => Some("postgresql"),
-        Endpoint::RedisCluster { .. } if !cfg!(feature = "redis-cluster") => Some("redis-cluster"),
+        Endpoint::Etcd { .. } => etcd::MISSING_FEATURE,
+        Endpoint::Postgresql { .. } => postgresql::MISSING_FEATURE,
+        Endpoint::RedisCluster { .. } => redis_cluster::MISSING_FEATURE,
         _ => None,
     }
 }

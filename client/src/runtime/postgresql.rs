@@ -14,6 +14,9 @@ use super::stream::Stream;
 use super::tcp::{self, Addresses};
 use super::tls::Tls;
 
+/// The feature that a client needs for it and lacks.
+pub(super) const MISSING_FEATURE: Option<&str> = None;
+
 /// Connects, speaks TLS and logs in, all within this time.
 pub(super) async fn connect(
     address: &NodeAddress,
@@ -69,13 +72,13 @@ async fn log_in(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use tokio::net::{TcpListener, UnixListener};
 
     use super::*;
 
     /// Why there is no connection, which may take no longer than it is given.
-    async fn refusal(address: &str, tls: Option<Tls>) -> String {
+    pub(in crate::runtime) async fn refusal(address: &str, tls: Option<Tls>) -> String {
         let address = NodeAddress::parse(address).expect("it is an address");
         let known = Addresses::default();
         let connecting = connect(&address, tls, &known, Duration::from_millis(50));
@@ -100,33 +103,5 @@ mod tests {
         ] {
             assert_eq!(refusal(&address, None).await, "no answer in time");
         }
-    }
-
-    #[cfg(feature = "tls")]
-    #[tokio::test]
-    async fn a_server_that_ends_no_handshake_is_given_up_in_time() {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-        use crate::tls_options::TlsOptions;
-
-        let tls = Tls::new(TlsOptions::new().insecure(true));
-        let tls = tls.expect("no file is read");
-        let listener = TcpListener::bind("127.0.0.1:0").await;
-        let listener = listener.expect("a port is free");
-        let server = listener.local_addr().expect("it is bound");
-        let silent = async {
-            let (mut stream, _) = listener.accept().await.expect("a client connects");
-            let mut asks_for_tls = [0; 8];
-            let read = stream.read_exact(&mut asks_for_tls).await;
-            read.expect("the client asks first");
-            stream.write_all(b"S").await.expect("the client reads");
-            std::future::pending::<()>().await;
-        };
-        let address = format!("postgresql://me:secret@{server}/locks?sslmode=require");
-        let refusal = tokio::select! {
-            refusal = refusal(&address, Some(tls)) => refusal,
-            () = silent => unreachable!("it does not end"),
-        };
-        assert_eq!(refusal, "no answer in time");
     }
 }

@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use quorlock_gateway::redis_cluster;
+pub(super) use quorlock_gateway::redis_cluster::KnownServers;
 
 use super::connector::ProgramStream;
 use super::stream::Stream;
 use super::tcp::{self, Addresses};
 use super::tls::Tls;
+
+/// The feature that a client needs for it and lacks.
+pub(super) const MISSING_FEATURE: Option<&str> = None;
 
 /// Finds the cluster by the servers of the address. Half of this time is for connection and answer of a server, as of a Sentinel. A
 /// client stays with the cluster that it has found first.

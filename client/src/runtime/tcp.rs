@@ -14,6 +14,7 @@ use rustix::net::sockopt;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
+use super::redis_cluster::KnownServers;
 use super::stream::Stream;
 use super::tls::Tls;
 
@@ -22,8 +23,7 @@ use super::tls::Tls;
 pub(super) struct Addresses {
     known: Rc<RefCell<Known>>,
     /// The servers of a Redis Cluster to which they lead.
-    #[cfg(feature = "redis-cluster")]
-    pub(super) cluster: quorlock_gateway::redis_cluster::KnownServers,
+    pub(super) cluster: KnownServers,
 }
 
 #[derive(Debug, Default)]

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use quorlock_engine::{ErrorReply, Reply};
 
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::NamedRequest;
 
 pub(crate) fn cluster(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Answered {

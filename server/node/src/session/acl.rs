@@ -15,7 +15,8 @@ use crate::acl::{AclLogEntry, DEFAULT, Denial, Selector, User, Users, line_of};
 use crate::core::clients::Client;
 use crate::core::commit::Failure;
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch, Unanswered};
+use crate::session::answered::{Answered, Unanswered};
+use crate::session::batch::{Answer, Batch};
 use crate::session::client_kill::close;
 use crate::session::named_request::{NamedRequest, try_help};
 

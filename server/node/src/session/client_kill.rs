@@ -9,7 +9,8 @@ use crate::core::clients::Client;
 use crate::core::commit::Failure;
 use crate::core::deliveries::What;
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 
 /// Which connections are meant; all that is given must be so.
 #[derive(Debug, Default)]

@@ -18,7 +18,8 @@ use crate::core::executor::{Executor, Phase};
 use crate::core::settings::durability;
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::NamedRequest;
 use crate::session::prepared_change::{PreparedChange, is_prepared};
 

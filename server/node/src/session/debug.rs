@@ -13,7 +13,8 @@ use crate::config::DebugCommand;
 use crate::core::clients::Address;
 use crate::core::pause::HeldUp;
 use crate::core::wait::DurabilityWait;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::try_help;
 use crate::session::{Condition, Pending, Session};
 

@@ -5,7 +5,8 @@ use quorlock_engine::{ErrorReply, Protocol, Reply, database_index};
 
 use crate::acl::{DEFAULT, DenialContext, Denied};
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::upstream::ONE_DATABASE;
 
 pub(crate) fn hello(session: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {

@@ -9,7 +9,8 @@ use quorlock_engine::{
 };
 
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::made_once::MadeOnce;
 use crate::session::named_request::NamedRequest;
 use crate::session::request_keys::keys_of;

@@ -11,7 +11,8 @@ use crate::core::commit::Failure;
 use crate::core::latency::{LatencyEvent, LatencySample, Series};
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::latency_graph::graph;
 use crate::session::named_request::NamedRequest;
 

@@ -6,7 +6,8 @@ use quorlock_engine::Reply;
 
 use crate::core::commit::Failure;
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::info::Human;
 use crate::session::info_facts::EngineFacts;
 use crate::session::named_request::NamedRequest;

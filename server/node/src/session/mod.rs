@@ -5,6 +5,7 @@
 
 mod about;
 mod acl;
+mod answered;
 mod batch;
 #[cfg(test)]
 mod batch_tests;

@@ -11,7 +11,8 @@ use quorlock_engine::{CommandGuard, ErrorReply, Flags, Purpose, Reply, keys_of_r
 
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::NamedRequest;
 use crate::session::shown::{REDACTED, redacted};
 

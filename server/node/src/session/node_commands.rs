@@ -3,7 +3,8 @@
 use quorlock_engine::NodeCommand;
 
 use crate::core::commit::Failure;
-use crate::session::batch::{Answer, Answered, Batch, Unanswered};
+use crate::session::answered::{Answered, Unanswered};
+use crate::session::batch::{Answer, Batch};
 use crate::session::{
     Session, about, acl, client, config, debug, greeting, info, introspection, latency, memory,
     monitor, slow_log, subscriptions, transaction, waitaof,

@@ -8,7 +8,8 @@ use quorlock_engine::{ErrorReply, Flags, Reply, Spec, parse_integer};
 
 use crate::core::slow_log::{SlowCommand, shortened};
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch, SlowCall};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch, SlowCall};
 use crate::session::latency::event_of;
 use crate::session::named_request::{NamedRequest, try_help};
 use crate::session::shown::redacted;

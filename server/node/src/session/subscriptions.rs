@@ -15,7 +15,8 @@ use crate::core::executor::Executor;
 use crate::core::state::NodeState;
 use crate::core::upstream::UNANSWERED;
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::{NamedRequest, try_help};
 
 impl Session {

@@ -12,7 +12,8 @@ use crate::core::commit::Failure;
 use crate::core::executor::Executor;
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Batch, Unanswered};
+use crate::session::answered::Unanswered;
+use crate::session::batch::Batch;
 use crate::session::named_request::NamedRequest;
 use crate::session::upstream::CANNOT_TRACK;
 

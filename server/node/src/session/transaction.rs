@@ -14,7 +14,8 @@ use crate::core::commit::Failure;
 use crate::core::executor::room::log_bytes_max;
 use crate::core::executor::{Executor, needs_service};
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::NamedRequest;
 
 /// What was queued since MULTI.

@@ -3,7 +3,8 @@
 use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
 use crate::session::Session;
-use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::answered::Answered;
+use crate::session::batch::{Answer, Batch};
 use crate::session::pending::{Condition, Pending, acknowledged, is_synced};
 
 pub(crate) fn waitaof(

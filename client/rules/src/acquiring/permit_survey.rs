@@ -34,12 +34,14 @@ impl WalkSurvey {
         self.round.deadline
     }
 
-    /// Takes an answer in, if it is one. Says whether the survey is over: a majority says enough.
+    /// Takes an answer in, if it is one. Says whether the survey is over: a majority says enough, or nobody is waited for any more. What else
+    /// arrives ends nothing, also behind its time: it is for the lines of the call.
     pub(super) fn is_over_with(&mut self, input: &Input, now: ClientInstant) -> bool {
-        if let Input::Reply(reply) = input
-            && let Content::Compared(answer) = &reply.content
-            && reply.round == self.number
-        {
+        if let Input::Reply(reply) = input {
+            let answer = match &reply.content {
+                Content::Compared(answer) if reply.round == self.number => answer,
+                _ => return false,
+            };
             let answer = match answer {
                 Ok((_, kept)) => Ok(kept.iter().map(Option::is_none).collect()),
                 Err(cause) => Err(cause.clone()),
@@ -199,3 +201,36 @@ fn enough_to_refuse(context: &Context<'_>) -> usize {
 
 /// Set in the rounds of surveys of a walk, which are counted apart from those of attempts.
 pub(super) const WALK_SURVEY_BIT: u32 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OperationId;
+    use crate::link::LinkReply;
+
+    #[test]
+    fn what_answers_no_survey_ends_none_also_behind_its_time() {
+        let now = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+        let mut round = Round::start(3, now);
+        round.ask(0);
+        let mut survey = WalkSurvey {
+            permits: vec![1],
+            round,
+            number: WALK_SURVEY_BIT | 1,
+            quorum: 2,
+        };
+        let reply = |round, content| {
+            Input::Reply(LinkReply {
+                node: 0,
+                operation: OperationId(1),
+                round,
+                content,
+            })
+        };
+        let of_line = reply(1, Content::InLine(Ok(0), Some(1)));
+        assert!(!survey.is_over_with(&of_line, now));
+        let of_another = reply(1, Content::Compared(Err(Cause::Silent)));
+        assert!(!survey.is_over_with(&of_another, now));
+        assert!(survey.round.awaits(0) && survey.is_over_with(&Input::Timer, now));
+    }
+}

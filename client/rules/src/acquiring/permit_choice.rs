@@ -138,12 +138,14 @@ impl PermitChoice {
     }
 
     /// Nodes have said which of these next permits of the walk they do not have. One that so many of them have cannot be had, and is passed over.
+    /// Of the others those come first that the fewest have.
     pub(super) fn note_walk_survey(
         &mut self,
         asked: &[u32],
         answers: &[(NodeIndex, &[bool])],
         enough_to_refuse: usize,
     ) {
+        let mut had_by = Vec::new();
         for (place, &index) in asked.iter().enumerate() {
             let mut lacking = NodeSet::default();
             let mut have = 0;
@@ -154,12 +156,15 @@ impl PermitChoice {
                 }
             }
             match have < enough_to_refuse {
-                true => self.candidates.push_back(index),
+                true => had_by.push((have, index)),
                 false => self.permits[index as usize].others = lacking,
             }
             self.at = index;
             self.walked += 1;
         }
+        had_by.sort_by_key(|(have, _)| *have);
+        let may_be_free = had_by.into_iter().map(|(_, index)| index);
+        self.candidates.extend(may_be_free);
     }
 
     /// Too few nodes have said which permits they have: the call asks for one after the other.
@@ -330,7 +335,7 @@ const LINES_MAX: u32 = 128;
 const SURVEY_MAX: u32 = 128;
 const SURVEY_BYTES_MAX: usize = 64 << 10;
 /// With fewer permits left the walk goes on: an attempt may have one of them in the time of a survey.
-const WALK_SURVEY_LEAST: u32 = 8;
+pub(super) const WALK_SURVEY_LEAST: u32 = 8;
 /// What a permit's name has behind that of its semaphore, and a request around it.
 const NUMBER_BYTES: usize = 32;
 

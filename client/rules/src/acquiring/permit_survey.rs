@@ -7,6 +7,7 @@
 //! what is freed elsewhere it would find late. So one node is asked now and then. Invariant: a permit that a node does not have is asked for
 //! as in a turn, and votes decide.
 
+use super::permit_choice::WALK_SURVEY_LEAST;
 use super::{Acquiring, Progress, Stage};
 use crate::answer::{Content, KeptLock};
 use crate::clock::ClientInstant;
@@ -27,6 +28,8 @@ pub(super) struct WalkSurvey {
     round: Round<Result<Vec<bool>, Cause>>,
     number: u32,
     quorum: usize,
+    /// So many nodes that have a permit leave no majority to grant it.
+    enough_to_refuse: usize,
 }
 
 impl WalkSurvey {
@@ -34,7 +37,7 @@ impl WalkSurvey {
         self.round.deadline
     }
 
-    /// Takes an answer in, if it is one. Says whether the survey is over: a majority says enough, or nobody is waited for any more. What else
+    /// Takes an answer in, if it is one. Says whether the survey is over: enough is said, or nobody is waited for any more. What else
     /// arrives ends nothing, also behind its time: it is for the lines of the call.
     pub(super) fn is_over_with(&mut self, input: &Input, now: ClientInstant) -> bool {
         if let Input::Reply(reply) = input {
@@ -48,7 +51,26 @@ impl WalkSurvey {
             };
             self.round.answered(reply.node, answer);
         }
-        self.round.count(Result::is_ok) >= self.quorum || self.round.is_over(now)
+        self.round.is_over(now) || self.says_enough()
+    }
+
+    /// Whether a majority has a permit to grant, or few permits may still be had: asking for these takes no longer than the other answers do.
+    /// The first that answer may be those that lack what a bare majority has.
+    fn says_enough(&self) -> bool {
+        let answers = self.lacking();
+        if answers.len() < self.quorum {
+            return false;
+        }
+        let mut in_doubt = 0;
+        for place in 0..self.permits.len() {
+            let is_lacking = |(_, lacks): &&(NodeIndex, &[bool])| lacks.get(place) != Some(&false);
+            let lacking = answers.iter().filter(is_lacking).count();
+            if lacking >= self.quorum {
+                return true;
+            }
+            in_doubt += u32::from(answers.len() - lacking < self.enough_to_refuse);
+        }
+        in_doubt < WALK_SURVEY_LEAST
     }
 
     /// Which of the permits each node does not have that has answered.
@@ -104,6 +126,7 @@ impl Acquiring {
             round,
             number,
             quorum: context.quorum(),
+            enough_to_refuse: enough_to_refuse(context),
         });
         true
     }
@@ -117,7 +140,7 @@ impl Acquiring {
         for node in survey.refusing() {
             permits.refuses_surveys(node);
         }
-        let (lacking, enough) = (survey.lacking(), enough_to_refuse(context));
+        let (lacking, enough) = (survey.lacking(), survey.enough_to_refuse);
         match lacking.len() >= enough {
             true => permits.note_walk_survey(&survey.permits, &lacking, enough),
             false => permits.goes_without_survey(),
@@ -218,6 +241,7 @@ mod tests {
             round,
             number: WALK_SURVEY_BIT | 1,
             quorum: 2,
+            enough_to_refuse: 2,
         };
         let reply = |round, content| {
             Input::Reply(LinkReply {

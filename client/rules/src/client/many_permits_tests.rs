@@ -83,6 +83,20 @@ fn a_permit_that_a_minority_has_is_had_and_one_that_is_free_at_a_minority_is_ref
     }
 }
 
+/// The first answers may be those of nodes that do not have them.
+#[test]
+fn permits_that_a_bare_majority_has_are_passed_over_whichever_nodes_answer_first() {
+    for without in 0..3 {
+        let mut cluster = all_but(None);
+        cluster.nodes[without].keys.clear();
+        let call = ask(&mut cluster, 1_000, Wait::None);
+        assert!(is_busy(cluster.outcome(call)));
+        for node in &cluster.nodes {
+            assert_eq!((node.takes, node.surveys), (1, 8), "{without}");
+        }
+    }
+}
+
 #[test]
 fn where_too_few_nodes_say_which_permits_are_free_each_of_them_is_asked_for() {
     let mut cluster = all_but(Some(17));

@@ -33,6 +33,23 @@ impl KnownHolders {
         self.tokens.insert(name.clone(), (token, until));
     }
 
+    /// A lock that is known to be held under this token may be extended until then.
+    pub(crate) fn extend(
+        &mut self,
+        now: ClientInstant,
+        name: &Bytes,
+        token: &Token,
+        until: ClientInstant,
+    ) {
+        if let Some((known, ends)) = self.tokens.get_mut(name)
+            && *known == *token
+            && !now.has_reached(*ends)
+            && !ends.has_reached(until)
+        {
+            *ends = until;
+        }
+    }
+
     pub(crate) fn forget(&mut self, name: &Bytes) {
         self.tokens.remove(name);
     }

@@ -230,6 +230,8 @@ impl Locking {
                 let ttl = node_ttl(ttl, world.drift);
                 let (ends, lock) = (world.now.after(ttl), name.clone().into());
                 (world.sessions).note_extending(world.client, &lock, ends, (&token, &token));
+                // A release is owed for so long, and judged by whether that is over.
+                world.known.extend(world.now, &name, &token, ends);
                 Next::Ask(Call::Extend {
                     name,
                     token,
@@ -241,7 +243,7 @@ impl Locking {
                 self.stage = Stage::Releasing(own, token.clone());
                 let known = (world.known).longest(world.now, std::slice::from_ref(&name));
                 world.known.forget(&name);
-                // Another agent, or LOCK.EXTEND, may have given it longer than is known here.
+                // Another agent may have given it longer than is known here.
                 let lasts = self.lasts.max(known).max(Some(OWED_LEAST));
                 Next::Ask(release(name.into(), token, lasts))
             }

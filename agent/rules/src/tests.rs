@@ -353,3 +353,31 @@ fn a_release_that_meets_the_end_of_its_lock_says_that_it_is_held_no_more_once_a_
         }
     }
 }
+
+#[test]
+fn a_release_is_owed_for_the_time_that_lock_extend_has_given() {
+    let mut agent = agent();
+    let take = request(&["SET", "a", "me", "NX", "PX", "1000"]);
+    actions(&mut agent, now(), take);
+    let acquired = Outcome::Acquired {
+        token: Token::from("me~attempt-0123456789abcdef"),
+        valid_until: now().after(TTL),
+        fence: None,
+        permit: None,
+    };
+    actions(&mut agent, now(), Event::Outcome(RequestId(1), acquired));
+    let extend = request(&["LOCK.EXTEND", "a", "me", "8000"]);
+    let asked = actions(&mut agent, now(), extend);
+    assert!(matches!(&asked[..], [Action::Ask(_, Call::Extend { .. })]));
+    let extended = Outcome::Extended(Ok(Extended {
+        valid_until: now().after(TTL * 8),
+        kept_until: None,
+    }));
+    actions(&mut agent, now(), Event::Outcome(RequestId(1), extended));
+    match &actions(&mut agent, now(), request(&["DEL", "a"]))[..] {
+        [Action::Ask(_, Call::Release { lasts, .. })] => {
+            assert!(*lasts > Some(TTL * 7), "{lasts:?}")
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -163,6 +163,12 @@ impl Batch<'_> {
             .spec
             .is_some_and(|spec| spec.flags.contains(Flags::SENDS_LATER))
         {
+            if !session.is_authenticated && !self.node.access.is_open() {
+                // Others may execute whatever a stranger sends.
+                session.note_command(request);
+                self.refuse_call(Some(request.number));
+                return Ok(Answer::Reply(Reply::Error(NOAUTH)));
+            }
             // Users are changed with the engine locked, and with it what a client waits for or listens to and may not any more is ended.
             // What was checked before that and executed after it would stay.
             self.executor()?;

@@ -79,6 +79,7 @@ impl Outbox {
     pub(crate) fn withhold_locks(&mut self, client: ClientId, is_withheld: impl Fn(&[u8]) -> bool) {
         for (one, _) in &mut self.published {
             if let Receivers::Clients(clients) = &mut one.receivers
+                && clients.contains(&client)
                 && one.message.freed_lock().is_some_and(&is_withheld)
             {
                 clients.retain(|id| *id != client);

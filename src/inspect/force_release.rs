@@ -110,7 +110,7 @@ fn no_choice(name: &[u8], view: &LockView, nodes: &Nodes, why: &NoChoice) -> Fai
             LOST,
             format!("it is not held under this token; nothing was released. {shown}"),
         )
-        .remedy("another holder has it now: look at it with quorlock who, and decide again")
+        .remedy("if another holder has it now, look at it with quorlock who, and decide again")
         .called("not-held"),
         NoChoice::Unknown => Failure::new(
             NO_QUORUM,

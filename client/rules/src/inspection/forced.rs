@@ -11,9 +11,10 @@ use crate::votes::majority;
 pub enum NoChoice {
     /// No node names a holder, and enough have answered to say that nobody has the lock.
     Free,
-    /// Too few nodes have answered, and none of them names a holder.
+    /// Too few nodes have answered, and none of them names a holder, or the token that the operator names: the others could be a majority
+    /// that has it.
     Unknown,
-    /// The token that the operator names is on no node that has answered.
+    /// The token that the operator names has no majority, whatever the nodes say that have not answered, and is on none that has.
     OtherToken,
     /// Several hold it, or nodes name several: the operator has to say which one is meant.
     Several,
@@ -44,7 +45,12 @@ pub fn choose<'v>(
         // A node looks for the token among all readers, also among those whom it does not name.
         let unnamed = has_unnamed(view).then_some(token);
         let token = named.iter().find(is_there).or(unnamed);
-        return token.map(Vec::as_slice).ok_or(NoChoice::OtherToken);
+        let silent = view.nodes.saturating_sub(view.answered);
+        let why = match silent >= majority(view.nodes) {
+            true => NoChoice::Unknown,
+            false => NoChoice::OtherToken,
+        };
+        return token.map(Vec::as_slice).ok_or(why);
     }
     // Who has a majority has the string. A hash ends as a whole, with all who are in it.
     let is_one = match view.kind {

@@ -75,7 +75,8 @@ pub struct HolderView {
     pub clients: Vec<Vec<u8>>,
     /// How long it still has a majority, or, where it has none, how long a node still names it. None is without a deadline.
     pub left: Option<Duration>,
-    /// What the nodes remember of it. The fence is there where a majority has taken it.
+    /// What the nodes remember of it. The fence is there where a majority has taken it; since when it holds the lock and how often that was
+    /// extended are what most of the nodes that say so say at least.
     pub about: About,
 }
 
@@ -277,8 +278,8 @@ fn together(
     let has_fence =
         |fence: u64| abouts().filter(|about| about.fence == Some(fence)).count() >= quorum;
     let about = About {
-        held: abouts().filter_map(|about| about.held).max(),
-        extensions: abouts().filter_map(|about| about.extensions).max(),
+        held: at_least_for_most(abouts().filter_map(|about| about.held)),
+        extensions: at_least_for_most(abouts().filter_map(|about| about.extensions)),
         owner: abouts().find_map(|about| about.owner.clone()),
         client_name: abouts().find_map(|about| about.client_name.clone()),
         client_address: abouts().find_map(|about| about.client_address.clone()),
@@ -298,6 +299,14 @@ fn together(
         left: left.get(decides - 1).copied().flatten(),
         about,
     }
+}
+
+/// What most of those that say a number say at least: a few that have missed something do not lower it, and a few that are wrong do not
+/// raise it.
+fn at_least_for_most<T: Copy + Ord>(said: impl Iterator<Item = T>) -> Option<T> {
+    let mut said: Vec<T> = said.collect();
+    said.sort_unstable_by_key(|one| std::cmp::Reverse(*one));
+    said.get(said.len() / 2).copied()
 }
 
 /// The kind that the most nodes store.

@@ -100,6 +100,26 @@ fn the_token_that_is_named_is_meant_and_no_other_holder() {
 }
 
 #[test]
+fn a_token_that_silent_nodes_could_hold_by_a_majority_is_not_said_to_be_lost() {
+    for (before, named, why) in [
+        ("xx---", 'y', NoChoice::Unknown),
+        ("x.---", 'y', NoChoice::Unknown),
+        (".----", 'y', NoChoice::Unknown),
+        // The two that are away are no majority, whoever has the others.
+        ("x..--", 'y', NoChoice::OtherToken),
+        ("xxx--", 'y', NoChoice::OtherToken),
+        ("...--", 'y', NoChoice::Free),
+    ] {
+        let named = clients(named);
+        let chosen = choose(&redisson(before), &named, false).map(<[u8]>::to_vec);
+        assert_eq!(chosen, Err(why), "{before}");
+    }
+    let left_over = view(LockKind::String, &[("old", 1)], 2);
+    assert_eq!(chosen(&left_over, Some("new")), Err(NoChoice::Unknown));
+    assert_eq!(chosen(&left_over, Some("old")).as_deref(), Ok("old"));
+}
+
+#[test]
 fn a_reader_whom_no_node_names_is_ended_where_it_is_named() {
     let mut readers = view(LockKind::Shared, &[("a", 5), ("b", 5)], 5);
     assert_eq!(chosen(&readers, Some("z")), Err(NoChoice::OtherToken));

@@ -204,6 +204,38 @@ fn votes_that_differ_another_kind_and_age_are_marked() {
 }
 
 #[test]
+fn a_lock_is_as_old_as_most_nodes_say_at_least() {
+    let shown = |said: &[Option<u64>]| {
+        let view = |(node, said): (usize, &Option<u64>)| {
+            let mut one = holder("a", 9);
+            one.about.held = said.map(Duration::from_millis);
+            one.about.extensions = *said;
+            Ok((identity(node), lock(LockKind::String, vec![one])))
+        };
+        let views: Vec<NodeView> = said.iter().enumerate().map(view).collect();
+        let view = LockView::merge(&views, HOUR);
+        let About {
+            held, extensions, ..
+        } = view.holders[0].about;
+        assert_eq!(held, extensions.map(Duration::from_millis));
+        (extensions, view.marks.contains(&Mark::Old))
+    };
+    let (huge, hour) = (Some(u64::MAX / 2), Some(3_600_000));
+    for (said, at_least, is_old) in [
+        (&[Some(18), Some(18), huge][..], Some(18), false),
+        (&[huge, Some(18)], Some(18), false),
+        (&[huge, huge, Some(18), Some(19), Some(20)], Some(20), false),
+        // One that has taken the lock later, or was restarted, makes it no younger.
+        (&[hour, Some(2), hour], hour, true),
+        (&[hour, None, hour, Some(0), hour], hour, true),
+        (&[None, hour, None], hour, true),
+        (&[None, None, None], None, false),
+    ] {
+        assert_eq!(shown(said), (at_least, is_old), "{said:?}");
+    }
+}
+
+#[test]
 fn a_fence_is_shown_where_a_majority_has_taken_it() {
     let fenced = |fences: [u64; 3]| {
         let view = |(node, fence): (usize, u64)| {

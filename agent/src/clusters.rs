@@ -31,8 +31,8 @@ pub fn mixed_clusters(statuses: &[NodeStatus]) -> Option<String> {
     mixed(statuses).map(|mixed| mixed.text)
 }
 
-/// The same, where no cluster has a majority of the nodes: it is not known then which of them are the wrong ones, and none of those
-/// that name a cluster gives its vote to a majority.
+/// The same, where no cluster has a majority of the nodes: it is not known then which of them are the wrong ones, and none of them
+/// gives its vote to a majority, one that names no cluster either.
 ///
 /// # Example
 /// ```

@@ -1,9 +1,10 @@
 //! Which cluster's votes count, where the entries of a list name several.
 //!
 //! Invariant: while entries name several clusters, a node is asked for its vote only if a majority of the list may be of its cluster. One that
-//! names none may be of any: it is asked if one cluster has that majority, or if those that name none have it and are asked alone. So no
-//! majority is made of nodes of two clusters once it is known that the list names them. A grant that came before is judged
-//! by what is known at the verdict (`acquiring/asking.rs`).
+//! names none may be of any: it is asked only if one cluster has that majority. Nodes that name none are no cluster of their own, however many
+//! they are: a list that names two clusters is wrong, and which of its nodes are right is not to be seen. Beside one named cluster they vote
+//! with it, as while servers are replaced by nodes of it one after the other. So no majority is made of nodes of two clusters once it is known
+//! that the list names them. What came before is judged by what is known at the verdict (`acquiring/asking.rs`).
 //! Nothing here does I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +73,7 @@ impl NamedClusters {
         self.named.insert(node, cluster.cloned());
         self.is_mixed = self.names_several();
         let theirs = cluster?;
-        if self.count(cluster) >= majority(self.entries) {
+        if self.count(theirs) >= majority(self.entries) {
             self.by_majority = Some(Arc::clone(theirs));
         }
         self.expected.clone().filter(|ours| ours != theirs)
@@ -108,16 +109,13 @@ impl NamedClusters {
             None => return None,
         };
         let quorum = majority(self.entries);
-        if own.is_none() && !is_unread && self.count(None) >= quorum {
-            return None;
-        }
         // Those that have not said yet to which cluster they belong may be of any.
         let known = self.named.len() + self.without_vote.len();
         let left = self.entries.saturating_sub(known);
-        let may_have_it = |of: Option<&Arc<str>>| self.count(of) + left >= quorum;
+        let may_have_it = |of: &Arc<str>| self.count(of) + left >= quorum;
         let may_pass = match own {
-            Some(_) => may_have_it(own),
-            None => (self.named.values()).any(|of| may_have_it(of.as_ref())),
+            Some(own) => may_have_it(own),
+            None => self.named.values().flatten().any(may_have_it),
         };
         Some(Cause::MixedClusters {
             cluster: own.cloned(),
@@ -136,10 +134,10 @@ impl NamedClusters {
         clusters.any(|other| Some(other) != first)
     }
 
-    /// How many entries name this cluster, or none.
-    fn count(&self, cluster: Option<&Arc<str>>) -> usize {
-        let named = self.named.values();
-        named.filter(|other| other.as_ref() == cluster).count()
+    /// How many entries name this cluster.
+    fn count(&self, cluster: &Arc<str>) -> usize {
+        let named = self.named.values().flatten();
+        named.filter(|other| *other == cluster).count()
     }
 }
 
@@ -204,8 +202,11 @@ mod tests {
             ("bb---", "vvvvv"),
             ("----r", "vvvvv"),
             ("r-???", "vv???"),
-            // Those that name none are a majority of their own.
-            ("---br", "vvv.."),
+            // Those that name none are no cluster of their own, also where they are the most.
+            ("---br", "....."),
+            ("--?br", "..?.."),
+            ("-----br", "......."),
+            ("---rr", "vvvvv"),
             ("br", ".."),
         ] {
             assert_eq!(
@@ -243,10 +244,8 @@ mod tests {
                     continue;
                 }
                 let of = |letter: char| text.chars().filter(|other| *other == letter).count();
-                let has_majority = letters[..4].iter().any(|letter| of(*letter) >= quorum);
+                let has_majority = letters[..3].iter().any(|letter| of(*letter) >= quorum);
                 assert!(has_majority, "{text}");
-                let alone = of('-') < quorum || ballot.cluster().is_none();
-                assert!(alone, "{text}");
             }
         }
     }
@@ -284,6 +283,9 @@ mod tests {
         assert_eq!(cause("gbrr?", 0), mixed('g', false));
         assert_eq!(cause("bb-r?", 2), mixed('-', true));
         assert_eq!(cause("bb--r", 2), mixed('-', false));
+        assert_eq!(cause("---br", 0), mixed('-', false));
+        assert_eq!(cause("--?br", 0), mixed('-', false));
+        assert_eq!(cause("---rr", 0), None);
         assert_eq!(cause("rrbbx", 0), mixed('r', false));
         assert_eq!(cause("rrbbu", 4), mixed('-', true));
         let mut later = list("rrbbx");

@@ -114,7 +114,7 @@ impl State {
     }
 
     /// A lock is reported. Where several clusters are known it rests on nodes of one of them, with such that name none where it
-    /// has a majority, or on a majority that names none.
+    /// has a majority.
     fn check(&self, letters: &[char]) {
         let named = |letter: char| {
             let entries = self.entries.iter();
@@ -132,8 +132,7 @@ impl State {
             true => votes(letter) + votes('-') + votes('?'),
             false => votes(letter),
         };
-        let alone = if named('-') >= quorum { votes('-') } else { 0 };
-        let most = CLUSTERS.map(of_one).into_iter().fold(alone, usize::max);
+        let most = CLUSTERS.map(of_one).into_iter().fold(0, usize::max);
         let known = CLUSTERS.into_iter().filter(|letter| named(*letter) > 0);
         let is_mixed = known.count() > 1;
         assert!(

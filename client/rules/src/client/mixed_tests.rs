@@ -50,6 +50,21 @@ fn nothing_is_sent_where_the_node_that_might_decide_can_never_vote() {
 }
 
 #[test]
+fn nodes_that_name_no_cluster_have_no_majority_of_their_own_beside_two_clusters() {
+    let mut cluster = list("---br");
+    cluster.call(Call::Probe);
+    let call = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
+    let causes = causes(cluster.outcome(call));
+    assert!(causes.iter().all(Cause::is_permanent), "{causes:?}");
+    let is_free = cluster.nodes.iter().all(|node| node.takes == 0);
+    assert!(is_free, "nothing was asked of them");
+    // Beside one cluster alone they vote, as while servers are replaced by its nodes one after the other.
+    for letters in ["----b", "---bb", "--bbb"] {
+        list(letters).held();
+    }
+}
+
+#[test]
 fn nodes_of_two_clusters_have_no_vote_while_the_one_that_decides_is_away() {
     let mut cluster = list("bbrr-");
     cluster.nodes[4].conduct = Conduct::IsAway;

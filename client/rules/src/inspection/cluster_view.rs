@@ -346,6 +346,22 @@ mod tests {
             assert_eq!(view.votes, 4);
             assert_eq!(view.states[3], NodeState::OtherCluster("blue".to_owned()));
         }
+        // Those that name none are no cluster of their own, however many they are.
+        let nodes = [
+            node("a"),
+            node("b"),
+            node("c"),
+            of("d", "red"),
+            of("e", "blue"),
+        ];
+        let view = ClusterView::of(&nodes, false);
+        assert_eq!((view.votes, view.has_quorum()), (0, false));
+        assert_eq!(view.states[0], NodeState::MixedClusters(None));
+        let view = ClusterView::of(&nodes[..4], false);
+        assert_eq!(
+            view.votes, 4,
+            "as while they are replaced one after the other"
+        );
         // One that is away may decide between the two, and no lock can be taken until it does. One that never votes decides nothing.
         let [red, blue] = ["red", "blue"].map(|of| NodeState::MixedClusters(Some(of.to_owned())));
         let listed = [

@@ -6,7 +6,11 @@ use crate::shell::Shell;
 
 /// A node of this cluster, which holds the lock `job`.
 fn node(shell: &Shell, name: &str, cluster: &str) -> NodeProcess {
-    let node = NodeProcess::start(shell.path(), name, &["--cluster-id", cluster]);
+    holding(shell, name, &["--cluster-id", cluster])
+}
+
+fn holding(shell: &Shell, name: &str, directives: &[&str]) -> NodeProcess {
+    let node = NodeProcess::start(shell.path(), name, directives);
     eventually("the lock is taken", || {
         let taken = node.ask(&["SET", "job", "t", "PX", "600000"]);
         taken.is_ok_and(|reply| reply == "+OK")
@@ -30,6 +34,7 @@ fn a_list_in_which_no_cluster_has_a_majority_is_called_by_its_name() {
             &["wait", "job", "--wait", "1h"],
             &["force-release", "job", "--yes"],
             &["run", "free", "--wait", "1s", "--", "true"],
+            &["acquire", "job", "-n"],
         ] {
             let options = [words[0], "--nodes", &list];
             let ended = shell.quorlock(&[&options[..], &words[1..]].concat());
@@ -47,6 +52,37 @@ fn a_list_in_which_no_cluster_has_a_majority_is_called_by_its_name() {
     for node in [&red, &blue] {
         assert_eq!(node.ask(&["GET", "job"]).unwrap(), "t");
     }
+}
+
+/// As servers of Redis that stand in one list with nodes of two clusters.
+#[test]
+fn nodes_without_a_cluster_have_no_majority_beside_nodes_of_two_clusters() {
+    let shell = Shell::new();
+    let mut nodes = vec![node(&shell, "r", "red"), node(&shell, "b", "blue")];
+    nodes.extend(["n1", "n2", "n3"].map(|name| holding(&shell, name, &[])));
+    let urls: Vec<String> = nodes.iter().map(NodeProcess::url).collect();
+    let code = |words: &[&str], list: &[String]| {
+        let list = list.join(",");
+        let options = [words[0], "--nodes", &list];
+        shell.quorlock(&[&options[..], &words[1..]].concat()).code
+    };
+    let who = &["who", "job"][..];
+    for words in [
+        who,
+        &["locks"],
+        &["wait", "job", "--wait", "1h"],
+        &["force-release", "job", "--yes"],
+        &["status"],
+        &["doctor"],
+    ] {
+        assert_eq!(code(words, &urls), Some(69), "{words:?}");
+    }
+    for node in &nodes {
+        assert_eq!(node.ask(&["GET", "job"]).unwrap(), "t");
+    }
+    // Beside nodes of one cluster they vote, as while they are replaced by such nodes one after the other.
+    assert_eq!(code(who, &urls[1..]), Some(0));
+    assert_eq!(code(&["status"], &urls[1..]), Some(0));
 }
 
 #[test]

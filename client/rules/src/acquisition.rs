@@ -17,7 +17,7 @@ use crate::clock::ClientInstant;
 use crate::outcome::Cause;
 use crate::settings::Drift;
 use crate::token::Token;
-use crate::votes::{Ballot, Identity, NodeIndex, majority};
+use crate::votes::{Ballot, Identity, NodeIndex, NodeSet, majority};
 
 pub(super) use renewal::RENEWAL_PART;
 
@@ -157,6 +157,8 @@ pub struct Acquisition {
     /// When the nodes were asked that were not asked first.
     asked_all: Option<ClientInstant>,
     ballot: Ballot,
+    /// The nodes of which it is not known whether their cluster is the one that counts.
+    undecided: NodeSet,
     /// When a majority had granted the lock.
     voted: Option<ClientInstant>,
     /// Where a fence is asked for as well.
@@ -220,6 +222,7 @@ impl Acquisition {
             is_contended: false,
             asked_all: None,
             ballot,
+            undecided: NodeSet::default(),
             voted: None,
             fencing: None,
             decision: None,
@@ -299,6 +302,14 @@ impl Acquisition {
         }
         if self.ballot.distinct() < self.terms.quorum() {
             self.voted = None;
+        }
+    }
+
+    /// Of which nodes it is not known, as is known now, whether their cluster counts. To be called before an event.
+    pub(crate) fn note_undecided(&mut self, is_undecided: impl Fn(NodeIndex) -> bool) {
+        self.undecided = NodeSet::default();
+        for node in (0..self.votes.len()).filter(|node| is_undecided(*node)) {
+            self.undecided.insert(node);
         }
     }
 
@@ -423,11 +434,18 @@ impl Acquisition {
         if may_go_on && yes + awaited + unasked >= quorum {
             return None;
         }
-        let mut present = self.ballot.clone();
+        let (mut present, mut are_unclear) = (self.ballot.clone(), false);
         for (node, vote) in self.votes.iter().enumerate() {
             if let Vote::Told(Answer::Busy { by, .. }) = vote {
-                present.add(node, by.clone());
+                match self.undecided.contains(node) {
+                    true => are_unclear = true,
+                    false => present.add(node, by.clone()),
+                }
             }
+        }
+        // A node that is waited for may be the one that shows whose refusals count.
+        if are_unclear && awaited > 0 {
+            return None;
         }
         let left = self.votes.iter().filter(|vote| **vote == Vote::Left);
         let others = awaited + unasked + left.count();

@@ -202,6 +202,7 @@ fn take_in(
     // A grant that comes when the attempt has failed is freed for itself.
     if attempt.decision().is_none() {
         attempt.take_back(|node, by| no_vote(register, node, by));
+        attempt.note_undecided(|node| register.undecided(node).is_some());
         if let AttemptEvent::Answered { node, answer, .. } = &mut event
             && let Answer::Granted(by) = answer
             && let Some(cause) = no_vote(register, *node, by)

@@ -116,8 +116,11 @@ fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
                 _ => NodeAnswer::Granted,
             },
         },
-        Vote::Told(Answer::Busy { holder, .. }) => NodeAnswer::Busy {
-            holder: holder.clone(),
+        Vote::Told(Answer::Busy { holder, .. }) => match context.register.undecided(node) {
+            Some(mixed) => NodeAnswer::Not(mixed),
+            None => NodeAnswer::Busy {
+                holder: holder.clone(),
+            },
         },
         Vote::Told(Answer::Not(cause)) => NodeAnswer::Not(cause.clone()),
         Vote::Overdue => NodeAnswer::Not(Cause::Silent),

@@ -106,6 +106,34 @@ fn a_grant_of_a_node_that_names_no_cluster_does_not_count_once_several_are_known
     assert!(is_free, "what was granted is released");
 }
 
+/// The first three have refused before the fourth has logged in.
+#[test]
+fn a_lock_is_held_by_another_client_only_where_the_cluster_that_says_so_has_the_majority() {
+    let time = Duration::from_millis;
+    for (letters, is_busy) in [("rrbr", true), ("rrbb", false)] {
+        let mut cluster = list(letters);
+        cluster.take_away();
+        cluster.round_trip = time(10);
+        cluster.nodes[3].slow = time(15);
+        let call = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
+        cluster.pass(time(500));
+        assert_eq!(cluster.nodes[0].takes, 1, "{letters}");
+        let outcome = cluster.outcome(call);
+        if is_busy {
+            let busy = matches!(
+                outcome,
+                Some(Outcome::NotAcquired(AcquireError::Busy { .. }))
+            );
+            assert!(busy, "{letters}: {outcome:?}");
+            continue;
+        }
+        for cause in causes(outcome) {
+            let is_mixed = matches!(cause, Cause::MixedClusters { .. });
+            assert!(is_mixed && cause.is_permanent(), "{cause:?}");
+        }
+    }
+}
+
 #[test]
 fn a_lock_that_is_held_is_taken_again_where_it_was_missed_though_no_cluster_has_a_majority() {
     let mut cluster = list("bb--r");

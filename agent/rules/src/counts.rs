@@ -6,6 +6,8 @@ use quorlock_client_rules::call::Outcome;
 use quorlock_client_rules::outcome::AcquireError;
 use quorlock_engine::{ErrorReply, Reply};
 
+use crate::next::has_freed;
+
 /// What the last call of a request has come to, as far as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -26,7 +28,7 @@ impl Step {
         match outcome {
             Outcome::Acquired { .. } => Some(Self::Acquired),
             Outcome::Extended(Ok(_)) => Some(Self::Extended),
-            Outcome::Released(release) if release.released() => Some(Self::Released),
+            Outcome::Released(release) if has_freed(release) => Some(Self::Released),
             Outcome::NotAcquired(AcquireError::Busy { .. }) => Some(Self::Refused),
             _ => None,
         }

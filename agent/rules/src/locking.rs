@@ -16,7 +16,7 @@ use quorlock_clock::{ClientInstant, saturated};
 use quorlock_engine::Reply;
 
 use crate::lock_command::{HolderCall, LockTerms, has_attempt};
-use crate::next::{Expiring, Next, release};
+use crate::next::{Expiring, Next, has_freed, release};
 use crate::refusal;
 use crate::surroundings::Surroundings;
 use crate::terms::node_ttl;
@@ -29,6 +29,8 @@ pub(crate) struct Locking {
     rounds: u32,
     /// How long nodes keep it, as far as they have said that.
     lasts: Option<Duration>,
+    /// A release has freed it under the token of one attempt.
+    has_freed: bool,
 }
 
 #[derive(Debug)]
@@ -42,7 +44,8 @@ enum Stage {
     Pausing(OwnToken, HolderCall),
     /// The step is taken. Whoever has named the whole token is told whether that one held the lock.
     Extending(Option<OwnToken>, Token, Duration),
-    Releasing(Option<OwnToken>, Token),
+    /// The time is when that of the lock has run out, as far as is known.
+    Releasing(Option<OwnToken>, Token, Option<ClientInstant>),
     /// Nothing is asked for.
     Idle,
 }
@@ -63,6 +66,7 @@ impl Locking {
             stage: Stage::Idle,
             rounds: 0,
             lasts: None,
+            has_freed: false,
         };
         let next = match has_attempt(&token) {
             true => locking.take_step(token, None, step, world),
@@ -102,8 +106,9 @@ impl Locking {
             (Outcome::Extended(result), Stage::Extending(own, token, ttl)) => {
                 self.extended(result, own, (&token, ttl), world)
             }
-            (Outcome::Released(release), Stage::Releasing(own, token)) => {
-                self.released(&release, own, &token, world)
+            (Outcome::Released(release), Stage::Releasing(own, token, ends_at)) => {
+                let has_ended = ends_at.is_some_and(|at| world.now.has_reached(at));
+                self.released(&release, own, (&token, has_ended), world)
             }
             // The client has ended.
             (outcome, stage) => {
@@ -144,6 +149,7 @@ impl Locking {
             stage,
             rounds: 0,
             lasts: None,
+            has_freed: false,
         };
         (locking, Next::Ask(Call::Acquire(call)))
     }
@@ -193,7 +199,10 @@ impl Locking {
         world: &mut Surroundings<'_>,
     ) -> Next {
         match told {
-            Err(error) => Next::Answer(Reply::Error(refusal::not_read(&error))),
+            Err(error) => Next::Answer(Reply::Error(match self.has_freed {
+                true => refusal::not_read_again(&error),
+                false => refusal::not_read(&error),
+            })),
             Ok(Reading::Held {
                 token,
                 left,
@@ -204,7 +213,7 @@ impl Locking {
             }
             // Those who read go by their whole tokens.
             Ok(Reading::Free | Reading::Held { .. } | Reading::OtherType { .. }) => {
-                Next::Answer(Reply::flag(false))
+                Next::Answer(Reply::flag(self.has_freed))
             }
             // No majority has it, and what nodes keep under the caller's token is freed as it wants.
             Ok(Reading::Split { token, .. })
@@ -240,8 +249,11 @@ impl Locking {
                 })
             }
             HolderCall::Release => {
-                self.stage = Stage::Releasing(own, token.clone());
+                let is_known = world.known.token(world.now, &name) == Some(&token);
                 let known = (world.known).longest(world.now, std::slice::from_ref(&name));
+                let lasts = self.lasts.max(known.filter(|_| is_known));
+                let ends_at = lasts.map(|lasts| world.now.after(lasts));
+                self.stage = Stage::Releasing(own, token.clone(), ends_at);
                 world.known.forget(&name);
                 // Another agent may have given it longer than is known here.
                 let lasts = self.lasts.max(known).max(Some(OWED_LEAST));
@@ -278,19 +290,31 @@ impl Locking {
         }
     }
 
+    /// It is free, or is not: what that is judged by is said at the same step of a request.
     fn released(
         &mut self,
         release: &Release,
         own: Option<OwnToken>,
-        token: &Token,
+        (token, has_ended): (&Token, bool),
         world: &mut Surroundings<'_>,
     ) -> Next {
-        if release.released() {
+        if release.released() || has_freed(release) && !has_ended {
             world.watched.note_free(world.now, &self.name);
             let name = self.name.clone().into();
             (world.sessions).note_released(world.client, &name, token);
-            Next::Answer(Reply::flag(true))
-        } else if release.was_lost() {
+            match own {
+                // Another attempt of the caller's may hold it.
+                Some(own) if !release.released() && self.has_freed => {
+                    self.pause(own, HolderCall::Release, world)
+                }
+                Some(own) if !release.released() => {
+                    self.has_freed = true;
+                    self.stage = Stage::Resolving(own, HolderCall::Release);
+                    self.read()
+                }
+                _ => Next::Answer(Reply::flag(true)),
+            }
+        } else if release.was_lost() || has_freed(release) {
             self.not_held(own, HolderCall::Release, world)
         } else {
             Next::Answer(Reply::Error(refusal::not_released(release)))
@@ -319,7 +343,10 @@ impl Locking {
 
     fn pause(&mut self, own: OwnToken, step: HolderCall, world: &mut Surroundings<'_>) -> Next {
         self.stage = Stage::Pausing(own, step);
-        world.pause(&mut self.rounds)
+        match world.pause(&mut self.rounds) {
+            Next::Answer(_) if self.has_freed => Next::Answer(Reply::flag(true)),
+            next => next,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorlock_client_rules::call::Call;
 use quorlock_client_rules::name::LockName;
+use quorlock_client_rules::outcome::Release;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::Reply;
@@ -42,6 +43,12 @@ pub(crate) enum Next {
     HandOver(Reply, Expiring),
     /// The same, and this lock is released, which nobody waits for.
     GiveBack(Reply, Call),
+}
+
+/// Whether a release has freed a lock that a majority may have held until then, and no majority holds under this token any more. Some
+/// nodes have freed it: those that did not hold it are no majority, with or without those that have not answered.
+pub(crate) fn has_freed(release: &Release) -> bool {
+    release.released() || release.is_free() && !release.was_lost()
 }
 
 /// Releases a lock that nodes may keep for so long, if that is known: for so long it is owed to those that are away.

@@ -63,6 +63,14 @@ pub(crate) fn not_released(release: &Release) -> ErrorReply {
     )
 }
 
+/// The same of one that has freed the lock under the token of one attempt, and of another attempt nothing is known.
+pub(crate) fn not_read_again(error: &ReadError) -> ErrorReply {
+    no_quorum(
+        &error.to_string(),
+        "The lock was released under the token that was found, and it may be held under that of another attempt of the same caller",
+    )
+}
+
 pub(crate) fn no_quorum(what: &str, meaning: &str) -> ErrorReply {
     // Replies are lines.
     let what = what.replace('\n', "; ");

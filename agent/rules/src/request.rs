@@ -43,6 +43,9 @@ pub(crate) struct Request {
     was_refused: bool,
     /// It has released what some nodes had under this token, and no majority.
     released: Option<Token>,
+    /// No majority has its locks under this token any more, since it has freed them on some nodes. So is it answered, unless they are
+    /// held under the token of another attempt of the same caller.
+    freed: Option<(Token, Reply)>,
     held_back: Option<HeldBack>,
     /// It is about several locks, and is or was held back while somebody else had this one.
     blocked_by: Option<usize>,
@@ -125,6 +128,7 @@ impl Request {
             rounds: 0,
             was_refused: false,
             released: None,
+            freed: None,
             held_back: None,
             blocked_by: None,
             lasts: None,
@@ -213,6 +217,11 @@ impl Request {
             })
         });
         match self.run(holders, Purpose::Question, world) {
+            // That the script is not known depends on no lock.
+            Ok(Executed {
+                reply: Reply::Error(error),
+                ..
+            }) if error.code() == b"NOSCRIPT" => Next::Answer(Reply::Error(error)),
             // How long they last is not known here: what depends on that has to be read.
             Ok(executed)
                 if !(held > 0 && executed.reads_end)
@@ -295,7 +304,13 @@ impl Request {
         world: &mut Surroundings<'_>,
     ) -> Next {
         known.push(match told {
-            Err(error) => return Next::Answer(Reply::Error(refusal::not_read(&error))),
+            Err(error) => {
+                let refusal = match self.freed {
+                    None => refusal::not_read(&error),
+                    Some(_) => refusal::not_read_again(&error),
+                };
+                return Next::Answer(Reply::Error(refusal));
+            }
             Ok(Reading::Free) => {
                 world.known.forget(&self.name.parts()[known.len()]);
                 None
@@ -331,6 +346,9 @@ impl Request {
             .flatten()
             .map(|held| held.longest.max(held.left));
         self.lasts = lasts.max().flatten();
+        if let Some(next) = self.answer_freed(&known, world) {
+            return next;
+        }
         match known.iter().flatten().find(|held| held.is_split) {
             // Those who have it have refused it: that is an answer to who wanted it.
             Some(_) if self.was_refused => self.execute(&known, world),

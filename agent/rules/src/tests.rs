@@ -1,13 +1,14 @@
 //! What an agent answers that needs no nodes, or hears from them what no cluster says at will.
 
 mod lock_commands;
+mod releases;
 mod script_rights;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::call::{Call, Extended, Outcome};
-use quorlock_client_rules::outcome::{Cause, NodeRelease, Reading, Release};
+use quorlock_client_rules::outcome::Reading;
 use quorlock_client_rules::settings::Drift;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
@@ -98,10 +99,7 @@ fn scripts_are_loaded_and_found_without_nodes() {
     assert!(matches!(found, Some(Action::Reply(_, reply)) if reply == one));
     // A script that is not known is told as a node tells it, so that libraries send its text.
     let unknown = request(&["EVALSHA", &"f".repeat(40), "1", "a"]);
-    let asked = actions(&mut agent, now(), unknown);
-    assert!(matches!(&asked[..], [Action::Ask(_, Call::Read { .. })]));
-    let told = Event::Outcome(RequestId(1), Outcome::Read(Ok(Reading::Free)));
-    match &actions(&mut agent, now(), told)[..] {
+    match &actions(&mut agent, now(), unknown)[..] {
         [Action::Reply(_, Reply::Error(error))] => {
             assert!(error.as_bytes().starts_with(b"NOSCRIPT "));
         }
@@ -288,68 +286,6 @@ fn an_extension_renames_the_attempt_of_another_agent_and_no_token_that_its_holde
                 assert_ne!(*new_token, Some(Token::from(stored)));
             }
             other => panic!("{other:?}"),
-        }
-    }
-}
-
-/// What nodes did with a release: freed the lock, did not have it, or did not answer.
-fn released(nodes: &str) -> Event {
-    let node = |letter: char| match letter {
-        'f' => NodeRelease::Freed,
-        'n' => NodeRelease::NotHeld,
-        _ => NodeRelease::Not(Cause::Silent),
-    };
-    let nodes = nodes.chars().map(|letter| ("node".into(), node(letter)));
-    Event::Outcome(
-        RequestId(1),
-        Outcome::Released(Release::of(nodes.collect())),
-    )
-}
-
-#[test]
-fn a_release_that_meets_the_end_of_its_lock_says_that_it_is_held_no_more_once_a_majority_does() {
-    let compare = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
-    let before = now().after(TTL - Duration::from_millis(1));
-    let end = now().after(TTL);
-    for release in [&["DEL", "a"][..], &["EVAL", compare, "1", "a", "me"]] {
-        for (nodes, at, is_read) in [
-            ("ffnn-", end, true),
-            ("fnn--", end, true),
-            // It may have been held until now, by the node that is away as well.
-            ("ffnn-", before, false),
-            // A majority may have it still.
-            ("ff---", end, false),
-        ] {
-            let mut agent = agent();
-            actions(
-                &mut agent,
-                now(),
-                request(&["SET", "a", "me", "NX", "PX", "1000"]),
-            );
-            let acquired = Outcome::Acquired {
-                token: Token::from("me~attempt-0123456789abcdef"),
-                valid_until: end,
-                fence: None,
-                permit: None,
-            };
-            actions(&mut agent, now(), Event::Outcome(RequestId(1), acquired));
-            let asked = actions(&mut agent, before, request(release));
-            assert!(matches!(&asked[..], [Action::Ask(_, Call::Release { .. })]));
-            let then = actions(&mut agent, at, released(nodes)).pop();
-            match (then, is_read) {
-                (Some(Action::Ask(_, Call::Read { .. })), true) => {}
-                (Some(Action::Reply(_, Reply::Error(error))), false) => {
-                    assert!(error.as_bytes().starts_with(b"NOQUORUM "));
-                    continue;
-                }
-                (other, _) => panic!("{nodes} {at:?}: {other:?}"),
-            }
-            let free = Event::Outcome(RequestId(1), Outcome::Read(Ok(Reading::Free)));
-            let done = actions(&mut agent, at, free).pop();
-            assert!(
-                matches!(done, Some(Action::Reply(_, Reply::Integer(0)))),
-                "{done:?}"
-            );
         }
     }
 }

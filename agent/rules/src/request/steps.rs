@@ -10,11 +10,12 @@ use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token};
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Purpose, Reply};
 
-use super::{Request, Stage};
+use super::{Held, Request, Stage, holders, tokens};
 use crate::change::Change;
-use crate::next::{Next, release};
+use crate::next::{Next, has_freed, release};
 use crate::pauses::ROUNDS_MAX;
 use crate::refusal::{self, not_a_lock};
+use crate::scratch::Executed;
 use crate::surroundings::Surroundings;
 use crate::terms::node_ttl;
 
@@ -187,9 +188,12 @@ impl Request {
         }
     }
 
-    /// What it has asked nodes to release is free, or is not: all of its locks, or some of them. Where their time has run out
-    /// meanwhile, some nodes may have had nothing to free, and no majority has freed them. If a majority does not have them any more,
-    /// the request is executed on what a majority says now: its caller is told that the lock was not held any more, which is true.
+    /// What it has asked nodes to release is free, or is not: all of its locks, or some of them.
+    ///
+    /// Some nodes may have had nothing to free, and others may be away, so that no majority has freed them. If a majority does not have
+    /// them any more, that is so for certain, and it is this request that has freed them, unless a majority may have lost them before.
+    /// That is also taken to be so where their time is over: then the request is executed on what a majority says now, and its caller is
+    /// told that the lock was not held any more.
     pub(super) fn released(
         &mut self,
         release: &Release,
@@ -197,17 +201,45 @@ impl Request {
         (released, token, has_ended): (&LockName, &Token, bool),
         world: &mut Surroundings<'_>,
     ) -> Next {
-        if release.released() {
+        if release.released() || has_freed(release) && !has_ended {
             for name in released.parts() {
                 world.watched.note_free(world.now, name);
             }
             (world.sessions).note_released(world.client, released, token);
-            Next::Answer(reply)
-        } else if release.was_lost() || self.released.is_some() || has_ended && release.is_free() {
+            if release.released() {
+                return Next::Answer(reply);
+            }
+            match self.freed.replace((token.clone(), reply)) {
+                None => self.read(Vec::new()),
+                Some(_) => self.pause(world),
+            }
+        } else if release.was_lost() || self.released.is_some() || has_freed(release) {
             // Some nodes may have it under the token of another attempt.
             self.again(world)
         } else {
             Next::Answer(Reply::Error(refusal::not_released(release)))
+        }
+    }
+
+    /// It has freed its locks under one token. If a majority says that the same caller holds them under the token of another attempt, it
+    /// goes on with that one; else it is answered, and touches nothing that others hold.
+    pub(super) fn answer_freed(
+        &mut self,
+        known: &[Option<Held>],
+        world: &mut Surroundings<'_>,
+    ) -> Option<Next> {
+        let (freed, reply) = self.freed.clone()?;
+        let by_votes = holders(known, |held| held.left);
+        let again = self.run(by_votes, Purpose::Question, world);
+        let held = tokens(known);
+        let is_callers = |token: &Token| token.without_attempt() == freed.without_attempt();
+        match again {
+            Ok(Executed {
+                change: change @ Change::Release(_),
+                ..
+            }) if change.token(&held).is_some_and(is_callers) => None,
+            _ if known.iter().flatten().any(|held| held.is_split) => Some(self.pause(world)),
+            _ => Some(Next::Answer(reply)),
         }
     }
 
@@ -222,6 +254,9 @@ impl Request {
     /// Votes are split: others are taking the lock, or letting it go.
     pub(super) fn pause(&mut self, world: &mut Surroundings<'_>) -> Next {
         self.stage = Stage::Pausing;
-        world.pause(&mut self.rounds)
+        match (world.pause(&mut self.rounds), &self.freed) {
+            (Next::Answer(_), Some((_, reply))) => Next::Answer(reply.clone()),
+            (next, _) => next,
+        }
     }
 }

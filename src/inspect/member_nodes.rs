@@ -6,12 +6,17 @@ use quorlock_client_rules::inspection::question;
 use super::nodes::{AskedNode, ListedNode};
 
 impl ListedNode {
-    /// Has the node go by this size of its cluster, also after its next start. Returns why that is not in its configuration file, where it
-    /// is not.
-    pub(super) async fn set_cluster_size(&mut self, size: &str) -> Result<Option<String>, String> {
+    /// Has the node go by this size of its cluster, or by the one that it has, also after its next start. Returns why that is not in its
+    /// configuration file, where it is not.
+    pub(super) async fn set_cluster_size(
+        &mut self,
+        size: Option<&str>,
+    ) -> Result<Option<String>, String> {
         let node = self.answering()?;
-        node.command(&["CONFIG", "SET", "cluster-size", size])
-            .await?;
+        if let Some(size) = size {
+            node.command(&["CONFIG", "SET", "cluster-size", size])
+                .await?;
+        }
         Ok(node.command(&["CONFIG", "REWRITE"]).await.err())
     }
 

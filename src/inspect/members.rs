@@ -80,22 +80,18 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
 async fn change_members(change: &MemberChange, format: Format) -> Result<ExitCode, Failure> {
     let mut before: Option<Failure> = None;
     let mut left_over = Vec::new();
+    let mut first: Option<SizeStep> = None;
     for number in 1..=LOOKS {
-        let (mut nodes, step) = match look(change).await {
+        let (mut nodes, step) = match look(change, first.as_ref()).await {
             Ok(seen) => seen,
             Err(now) if now.code == NO_QUORUM && number < LOOKS => continue,
-            Err(now) => {
-                let Some(before) = before else {
-                    return Err(now);
-                };
-                let what = format!("{}\nlooked at again, {}", before.what, now.what);
-                return Err(Failure::new(before.code, what).remedy(now.remedy));
-            }
+            Err(now) => return Err(behind(before, now)),
         };
         // Once a change is over no node names those that are in no list any more.
         if left_over.is_empty() {
             left_over.clone_from(&step.left_over);
         }
+        first.get_or_insert_with(|| step.clone());
         match carry_out(change, &mut nodes, &step).await {
             Ok(unwritten) => {
                 let value = json!({ "outcome": "changed", "cluster_size": step.size, "to_write": unwritten.len() });
@@ -112,14 +108,26 @@ async fn change_members(change: &MemberChange, format: Format) -> Result<ExitCod
                 );
                 return Ok(ExitCode::SUCCESS);
             }
-            Err(failure) => before = Some(failure),
+            Err(failure) => before = Some(behind(before, failure)),
         }
     }
     Err(before.expect("it has looked"))
 }
 
-/// All nodes, and what may be changed by what they say. A node that is named and not listed is the last one.
-async fn look(change: &MemberChange) -> Result<(Nodes, SizeStep), Failure> {
+/// A failure behind another one, which has changed some nodes or none. What it comes to is that of the last look.
+fn behind(before: Option<Failure>, now: Failure) -> Failure {
+    let Some(before) = before else { return now };
+    let what = now.what.strip_suffix(NOTHING).unwrap_or(&now.what);
+    let what = format!("{}\nlooked at again, {what}", before.what);
+    Failure::new(now.code, what).remedy(now.remedy)
+}
+
+/// All nodes, and what may be changed by what they say, and by what they have said at first. A node that is named and not listed is the
+/// last one.
+async fn look(
+    change: &MemberChange,
+    first: Option<&SizeStep>,
+) -> Result<(Nodes, SizeStep), Failure> {
     let nodes = match change {
         MemberChange::Add { node, nodes } => connect_with(nodes, node).await?,
         MemberChange::End {
@@ -151,6 +159,7 @@ async fn look(change: &MemberChange) -> Result<(Nodes, SizeStep), Failure> {
         };
         step.map_err(refused)?
     };
+    step.follows(first.unwrap_or(&step)).map_err(refused)?;
     Ok((nodes, step))
 }
 
@@ -177,16 +186,22 @@ async fn carry_out(
             removed: Some(_), ..
         } if !step.left_over.is_empty() => {
             let gone = nodes.all.last_mut().expect("it was named");
-            let done = gone.set_cluster_size("removed").await;
+            let done = gone.set_cluster_size(Some("removed")).await;
             done.map_err(|why| not_removed(&gone.label, &why))?;
         }
         _ => {}
     }
-    let asked = nodes.all.iter_mut().enumerate();
-    let asked = asked.filter(|(at, _)| step.nodes.contains(at));
-    let changed = all_of(asked.map(|(_, node)| node.set_cluster_size(&step.size))).await;
+    let asked = nodes.all.iter_mut().enumerate().filter_map(|(at, node)| {
+        let size = step.nodes.contains(&at).then_some(&*step.size);
+        if size.is_none() && !step.unchanged.contains(&at) {
+            return None;
+        }
+        Some((at, node.set_cluster_size(size)))
+    });
+    let (places, asked): (Vec<usize>, Vec<_>) = asked.unzip();
+    let changed = all_of(asked.into_iter()).await;
     let (mut failed, mut unwritten) = (Vec::new(), Vec::new());
-    for (at, changed) in step.nodes.iter().zip(&changed) {
+    for (at, changed) in places.iter().zip(&changed) {
         let line = |why: &str| {
             let label = &nodes.all[*at].label;
             format!("\n  {label}: {}", shown::words(why))
@@ -201,10 +216,10 @@ async fn carry_out(
         return Ok(unwritten);
     }
     let what = format!(
-        "{} of {} nodes go by cluster-size {}, and these do not:{}{}",
-        changed.len() - failed.len(),
-        changed.len(),
+        "cluster-size {} was set on {} of {} nodes, and these did not take it:{}{}",
         step.size,
+        step.nodes.len().saturating_sub(failed.len()),
+        step.nodes.len(),
         failed.concat(),
         to_write(step, &unwritten)
     );
@@ -258,7 +273,7 @@ fn different(nodes: Nodes) -> Result<Nodes, Failure> {
     for node in &nodes.all {
         let Ok(asked) = &node.asked else { continue };
         let wrong = |why: String| {
-            let what = format!("{}: {why}. Nothing was changed", node.label);
+            let what = format!("{}: {why}{NOTHING}", node.label);
             Failure::failed(what).remedy("list each node of one cluster once")
         };
         if asked.facts.is_agent {
@@ -339,13 +354,13 @@ fn unraised(label: &str, why: &str) -> Failure {
 
 fn not_removed(label: &str, why: &str) -> Failure {
     let why = shown::words(why);
-    let what = format!("{label} cannot be told that it is removed: {why}. Nothing was changed");
+    let what = format!("{label} cannot be told that it is removed: {why}{NOTHING}");
     Failure::new(NO_QUORUM, what)
         .remedy("stop it for good, remove its directory, and end the change without --removed")
 }
 
 fn refused(refusal: MembersRefusal) -> Failure {
-    let what = format!("{}. Nothing was changed", shown::words(&refusal.what));
+    let what = format!("{}{NOTHING}", shown::words(&refusal.what));
     let failure = match refusal.is_for_silence {
         true => Failure::new(NO_QUORUM, what),
         false => Failure::failed(what),
@@ -423,6 +438,8 @@ fn words(change: &MemberChange, size: &str, left_over: &[String]) -> String {
 /// How often a command looks at the nodes, where another one changes them: that disconnects it once for the node that is removed, and once
 /// for the others, not all of them at the same moment.
 const LOOKS: usize = 4;
+/// Said of a look, and not where an earlier one has changed nodes.
+const NOTHING: &str = ". Nothing was changed";
 /// As it is called where it has too many clusters.
 const MEMBERS: &str = "quorlock members";
 const HEADINGS: [&str; 2] = ["NODE", "CLUSTER-SIZE"];

@@ -33,8 +33,28 @@ pub struct SizeStep {
     pub size: String,
     /// on these of the listed nodes.
     pub nodes: Vec<usize>,
+    /// Those that go by it alone already, which are not asked to: another change may have begun there since.
+    pub unchanged: Vec<usize>,
     /// The nodes that are in no list afterwards, and are to be stopped.
     pub left_over: Vec<String>,
+    /// The nodes that the changes are about which it ends or gives up.
+    pub ended: Vec<String>,
+}
+
+impl SizeStep {
+    /// Whether it ends or gives up no change that has begun since the first look, from which this step came.
+    ///
+    /// # Errors
+    /// The one that has.
+    pub fn follows(&self, first: &Self) -> Result<(), MembersRefusal> {
+        match self.ended.iter().find(|about| !first.ended.contains(about)) {
+            None => Ok(()),
+            Some(about) => Err(refusal(
+                format!("a change about {about} has begun meanwhile"),
+                "see what each node goes by with: quorlock members. If that change is meant as well, do it again",
+            )),
+        }
+    }
 }
 
 /// Lets clients list another node as well.
@@ -135,7 +155,7 @@ pub fn size_to_end(
     });
     let Some((old, other, about)) = change else {
         agree(&all(listed, new)?, new, |said| said == (new, None))?;
-        return Ok(step(new.to_string(), (0..new).collect()));
+        return Ok(alone(new, listed, (0..new).collect()));
     };
     if other != new {
         return Err(refusal(
@@ -165,7 +185,7 @@ pub fn size_to_end(
     let removed = about.unwrap_or("the node that was removed").to_owned();
     Ok(SizeStep {
         left_over: (new < old).then_some(removed).into_iter().collect(),
-        ..step(new.to_string(), nodes)
+        ..alone(new, listed, nodes)
     })
 }
 
@@ -213,7 +233,7 @@ pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<SizeStep, MembersRefusal>
     }
     Ok(SizeStep {
         left_over,
-        ..step(old.to_string(), (0..old).collect())
+        ..alone(old, listed, (0..old).collect())
     })
 }
 
@@ -251,7 +271,21 @@ fn step(size: String, nodes: Vec<usize>) -> SizeStep {
     SizeStep {
         size,
         nodes,
+        unchanged: Vec::new(),
         left_over: Vec::new(),
+        ended: Vec::new(),
+    }
+}
+
+/// Has those of these nodes that are in a change go by this number alone.
+fn alone(size: usize, listed: &[Asked<'_>], nodes: Vec<usize>) -> SizeStep {
+    let is_in_change = |at: &usize| listed[*at].1.is_ok_and(|facts| facts.next_size.is_some());
+    let (nodes, unchanged) = nodes.into_iter().partition(is_in_change);
+    let abouts = changes(listed).map(|(_, about)| about.unwrap_or(UNNAMED).to_owned());
+    SizeStep {
+        unchanged,
+        ended: abouts.collect(),
+        ..step(size.to_string(), nodes)
     }
 }
 
@@ -294,10 +328,7 @@ fn same_change(nodes: &[Asked<'_>], about: Option<&str>) -> Result<(), MembersRe
     match changes(nodes).find(|(_, other)| *other != about) {
         None => Ok(()),
         Some((label, other)) => Err(refusal(
-            format!(
-                "{label} is in a change about {}",
-                other.unwrap_or("a node that was not named")
-            ),
+            format!("{label} is in a change about {}", other.unwrap_or(UNNAMED)),
             "one change is about one node: go on with that one, in the words with which it began, and end it. Where two have begun at \
              once, each on some nodes, give both up with the list that clients have: quorlock members give-up",
         )),
@@ -404,6 +435,7 @@ fn refusal(what: impl Into<String>, remedy: impl Into<String>) -> MembersRefusal
     }
 }
 
+const UNNAMED: &str = "a node that was not named";
 const ELSEWHERE: &str = "see what each node goes by with: quorlock members. Go on with a change that has begun, also where it was given up on \
      some nodes: quorlock members add or remove again with the list of before, and then end it with the list of afterwards";
 

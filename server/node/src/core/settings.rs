@@ -27,6 +27,9 @@ pub(crate) struct NodeSettings {
     latency_from_ns: AtomicU64,
     /// When the size of the cluster was changed so that some clients have lost their votes, in nanoseconds of the raw clock.
     size_changed_raw_ns: AtomicU64,
+    /// The client that has set the size of the cluster last, and the last one that had connected by then.
+    size_set_by: AtomicU64,
+    size_set_before: AtomicU64,
     /// The largest `restart-delay-max` that was in force since the start.
     longest_cap_ns: AtomicU64,
     /// Counts the changes, so that who keeps a copy of something notices them.
@@ -46,6 +49,8 @@ impl NodeSettings {
             slow_from_ns: AtomicU64::new(u64::MAX),
             latency_from_ns: AtomicU64::new(u64::MAX),
             size_changed_raw_ns: AtomicU64::new(0),
+            size_set_by: AtomicU64::new(0),
+            size_set_before: AtomicU64::new(0),
             longest_cap_ns: AtomicU64::new(0),
             version: AtomicU64::new(0),
         };
@@ -105,6 +110,18 @@ impl NodeSettings {
     /// Clients have lost their votes now; to be called with the engine locked.
     pub(crate) fn note_size_change(&self, now_raw: RawTime) {
         (self.size_changed_raw_ns).store(now_raw.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether another client has set the cluster's size since this one connected; to be called with the engine locked.
+    pub(crate) fn has_size_set_since(&self, client: u64) -> bool {
+        client != self.size_set_by.load(Ordering::Relaxed)
+            && client <= self.size_set_before.load(Ordering::Relaxed)
+    }
+
+    /// This client sets the cluster's size, and this one is the last that has connected; to be called with the engine locked.
+    pub(crate) fn note_size_set(&self, client: u64, last: u64) {
+        self.size_set_by.store(client, Ordering::Relaxed);
+        self.size_set_before.store(last, Ordering::Relaxed);
     }
 
     /// Another number after each change.

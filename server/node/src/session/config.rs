@@ -114,7 +114,7 @@ fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Answered {
     let before = node.settings.config().clone();
     let Changed { after, mut lines } = changed(&before, words)?;
     within_what_the_process_has(node, &before, &after)?;
-    let of_members = members::judge(node, executor.time.raw, &before, &after)
+    let of_members = members::judge(session, node, executor.time.raw, &before, &after)
         .map_err(|why| failed("cluster-size", &why))?;
     if !prepared.is_of(&after) {
         return Err(CHANGED_MEANWHILE.into());
@@ -140,7 +140,7 @@ fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Answered {
     node.settings.replace(after);
     let close_sockets = prepared.install();
     set_default_password(batch, words, password)?;
-    members::carry_out(session, batch, of_members)?;
+    members::carry_out(session, batch, of_members, words)?;
     if let Some(changes) = &mut batch.changes {
         changes.note_config(before);
     }

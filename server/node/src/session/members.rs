@@ -3,6 +3,9 @@
 //! Our client asks a node for that number once for each connection. So clients whose list gets no vote any more are
 //! disconnected: they ask again.
 //!
+//! Invariant: a client changes the number only as it has been since it connected, or as it has set it itself. So a command that has
+//! looked at all nodes changes none where another one came between, even where that has set what was so already.
+//!
 //! [`ClusterSize`]: crate::config::ClusterSize
 
 use std::time::Duration;
@@ -19,13 +22,20 @@ use crate::session::batch::Batch;
 
 /// What a change of the configuration is for the members; why it may not be made.
 pub(super) fn judge(
+    session: &Session,
     node: &NodeState,
     now_raw: RawTime,
     before: &Config,
     after: &Config,
 ) -> Result<SizeChange, String> {
     let (size, wanted) = (&before.cluster_size, &after.cluster_size);
-    size.change(wanted, quiet(node, now_raw), lock_max(node))
+    let change = size.change(wanted, quiet(node, now_raw), lock_max(node))?;
+    if change != SizeChange::None && node.settings.has_size_set_since(session.client.id) {
+        return Err(
+            "another client has set it since this one connected: connect again, and look at it first".to_owned(),
+        );
+    }
+    Ok(change)
 }
 
 /// How long locks of clients with another list may last.
@@ -50,11 +60,16 @@ pub(super) fn carry_out(
     session: &Session,
     batch: &mut Batch<'_>,
     change: SizeChange,
+    words: &[&[u8]],
 ) -> Result<(), Failure> {
+    let (node, caller) = (batch.node, session.client.id);
+    let mut names = words.iter().step_by(2);
+    if names.any(|name| name.eq_ignore_ascii_case(b"cluster-size")) {
+        node.settings.note_size_set(caller, node.clients.total());
+    }
     if change != SizeChange::Disconnects {
         return Ok(());
     }
-    let (node, caller) = (batch.node, session.client.id);
     node.settings.note_size_change(batch.raw());
     let mut others = node.clients.all();
     others.retain(|client| client.id != caller);

@@ -1,4 +1,5 @@
-//! Two commands that change members at once, step by step, in all orders, on nodes that keep the rules of `cluster-size`.
+//! Two commands that change members at once, and two additions beside a command that has looked before, step by step, in all orders, on
+//! nodes that keep the rules of `cluster-size`.
 //!
 //! Invariant: of two lists that clients were ever given, no two majorities without a node in common get votes within the time that a lock
 //! lasts. And from each state that two commands leave, others lead to a list whose nodes all go by its length alone.
@@ -6,83 +7,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::OnceLock;
+
+use fake_node::{FakeNode, LABELS, List, REMOVED, count, members, number};
 
 use super::*;
-use crate::inspection::node_reply::NodeReply;
 use crate::votes::majority;
 
-/// A list of nodes, by bits.
-type List = u8;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct FakeNode {
-    size: usize,
-    next: Option<usize>,
-    about: Option<usize>,
-    /// The lengths of other lists that had its vote so shortly before that their locks may last, by bits.
-    recent: u8,
-}
-
-impl FakeNode {
-    fn of(size: usize) -> FakeNode {
-        FakeNode {
-            size,
-            next: None,
-            about: None,
-            recent: 0,
-        }
-    }
-
-    /// What a step has it go by.
-    fn wanted(size: &str) -> FakeNode {
-        let mut words = size.split(' ');
-        FakeNode {
-            size: words.next().unwrap().parse().unwrap(),
-            next: words.next().map(|next| next.parse().unwrap()),
-            about: words.next().map(number),
-            recent: 0,
-        }
-    }
-
-    /// The lengths of the lists that get its vote.
-    fn lengths(self) -> u8 {
-        let sizes = [Some(self.size), self.next].into_iter().flatten();
-        sizes
-            .filter(|size| *size < 8)
-            .fold(0, |lengths, size| lengths | (1 << size))
-    }
-
-    /// Itself after `CONFIG SET cluster-size`, as `ClusterSize::change` has it; none where it refuses that.
-    fn set(self, to: FakeNode) -> Option<FakeNode> {
-        if to == (FakeNode { recent: 0, ..self }) {
-            return Some(self);
-        }
-        let recent = (self.recent | self.lengths()) & !to.lengths();
-        match (self.next, to.next) {
-            _ if to.size == REMOVED => Some(FakeNode { recent, ..to }),
-            _ if self.size == REMOVED => None,
-            (None, Some(_)) if to.size == self.size && self.recent == 0 => Some(to),
-            (Some(next), None) if [self.size, next].contains(&to.size) => {
-                Some(FakeNode { recent, ..to })
-            }
-            _ => None,
-        }
-    }
-
-    fn facts(self) -> NodeFacts {
-        static BASE: OnceLock<NodeFacts> = OnceLock::new();
-        let base = BASE
-            .get_or_init(|| NodeFacts::read(&NodeReply::Text(b"run_id:a\r\n".to_vec())).unwrap());
-        NodeFacts {
-            cluster_size: Some(self.size),
-            next_size: self.next,
-            size_about: self.about.map(|about| LABELS[about].to_owned()),
-            size_wait: Some(Duration::from_millis(self.recent.into())),
-            ..base.clone()
-        }
-    }
-}
+mod fake_node;
 
 /// What operators do, with the list that they name. A node that stops does not come back; one that is replaced has its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,8 +76,9 @@ impl Command {
 /// How far a command has come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Progress {
-    /// It asks the nodes one after the other, the second time because some have not done what it said.
-    Asks(Vec<Option<FakeNode>>, bool),
+    /// It asks the nodes one after the other, the second time because some have not done what it said. Other commands have set these
+    /// since it asked them.
+    Asks(Vec<Option<FakeNode>>, bool, List),
     Sets(Sets),
     Ended,
 }
@@ -158,8 +90,60 @@ struct Sets {
     /// the others, which it reaches in any order,
     left: List,
     to: FakeNode,
+    /// those that other commands have set since it asked them,
+    stale: List,
     has_failed: bool,
     is_second: bool,
+}
+
+impl Sets {
+    /// The nodes that it has not reached.
+    fn to_do(self) -> List {
+        self.removed
+            .map_or(self.left, |gone| self.left | (1 << gone))
+    }
+
+    /// The same, where nothing is to be known of these nodes any more.
+    fn without(self, nodes: List) -> Sets {
+        Sets {
+            stale: self.stale & !nodes,
+            ..self
+        }
+    }
+
+    /// The nodes that have been set on the way from here.
+    fn done(self, after: &Cluster, next: &Progress) -> List {
+        let left = match next {
+            Progress::Sets(next) => next.to_do(),
+            _ => 0,
+        };
+        let reached = self.to_do() & !left;
+        let (gone, to) = match self.removed {
+            Some(gone) => (1 << gone, FakeNode::of(REMOVED)),
+            None => (reached, self.to),
+        };
+        let is_set = |node: &usize| after.nodes[*node].is_some_and(|now| now.goes_by(to));
+        let set = members(reached & gone).filter(is_set);
+        set.fold(0, |set, node| set | (1 << node))
+    }
+}
+
+impl Progress {
+    fn begins() -> Progress {
+        Progress::Asks(Vec::new(), false, 0)
+    }
+
+    /// Another command has set these nodes: what this one has seen of them is not to be relied on.
+    fn note_set(&mut self, command: Command, nodes: List) {
+        match self {
+            Progress::Asks(seen, _, stale) => {
+                let asked = command.asks().into_iter().take(seen.len());
+                *stale |= nodes & asked.fold(0, |asked, node| asked | (1 << node));
+            }
+            Progress::Sets(sets) => sets.stale |= nodes & sets.to_do(),
+            Progress::Ended => {}
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -199,7 +183,7 @@ impl Cluster {
     ) -> Vec<(Cluster, Progress)> {
         match progress {
             Progress::Ended => Vec::new(),
-            Progress::Asks(seen, is_second) => {
+            Progress::Asks(seen, is_second, stale) => {
                 if let Command::Stop(node) = command {
                     return vec![(self.with(node, None), Progress::Ended)];
                 }
@@ -207,19 +191,24 @@ impl Cluster {
                 let last = if at_once { order.len() } else { seen.len() + 1 };
                 let more = order[seen.len()..last].iter().map(|node| self.nodes[*node]);
                 let seen: Vec<_> = seen.iter().copied().chain(more).collect();
-                let next = match seen.len() == order.len() {
-                    true => self.judged(command, &seen, *is_second),
-                    false => Progress::Asks(seen, *is_second),
-                };
-                vec![(self.clone(), next)]
+                vec![match seen.len() == order.len() {
+                    true => self.judged(command, &seen, (*is_second, *stale)),
+                    false => (self.clone(), Progress::Asks(seen, *is_second, *stale)),
+                }]
             }
             Progress::Sets(sets) => self.sets(command, *sets),
         }
     }
 
-    fn judged(&self, command: Command, seen: &[Option<FakeNode>], is_second: bool) -> Progress {
+    fn judged(
+        &self,
+        command: Command,
+        seen: &[Option<FakeNode>],
+        (is_second, stale): (bool, List),
+    ) -> (Cluster, Progress) {
+        let mut cluster = self.clone();
         let Ok(step) = command.judge(seen) else {
-            return Progress::Ended;
+            return (cluster, Progress::Ended);
         };
         let removed = match command {
             Command::End(_, removed) => removed.filter(|_| !step.left_over.is_empty()),
@@ -229,34 +218,45 @@ impl Cluster {
         let runs =
             |label: &String| self.nodes[number(label)].is_some_and(|node| node.size != REMOVED);
         if matches!(command, Command::End(_, None)) && step.left_over.iter().any(runs) {
-            return Progress::Ended;
+            return (cluster, Progress::Ended);
         }
         let order = command.asks();
-        Progress::Sets(Sets {
+        let left = step
+            .nodes
+            .iter()
+            .fold(0, |left, at| left | (1 << order[*at]));
+        if left == 0 {
+            cluster.give(command);
+            return (cluster, Progress::Ended);
+        }
+        let sets = Sets {
             removed,
-            left: step
-                .nodes
-                .iter()
-                .fold(0, |left, at| left | (1 << order[*at])),
+            left,
             to: FakeNode::wanted(&step.size),
+            stale,
             has_failed: false,
             is_second,
-        })
+        };
+        (cluster, Progress::Sets(sets.without(!sets.to_do())))
     }
 
     fn sets(&self, command: Command, sets: Sets) -> Vec<(Cluster, Progress)> {
         let again = match sets.is_second {
             true => Progress::Ended,
-            false => Progress::Asks(Vec::new(), true),
+            false => Progress::Asks(Vec::new(), true, 0),
         };
-        let set = |node: usize, to| self.nodes[node].and_then(|now| now.set(to));
+        let set = |node: usize, to| {
+            let is_stale = (sets.stale >> node) & 1 == 1;
+            let now = self.nodes[node].filter(|now| !is_stale || now.goes_by(to));
+            now.and_then(|now| now.set(to))
+        };
         if let Some(gone) = sets.removed {
             let removed = None;
             return match set(gone, FakeNode::of(REMOVED)) {
                 None => vec![(self.clone(), again)],
                 now => vec![(
                     self.with(gone, now),
-                    Progress::Sets(Sets { removed, ..sets }),
+                    Progress::Sets(Sets { removed, ..sets }.without(1 << gone)),
                 )],
             };
         }
@@ -271,11 +271,14 @@ impl Cluster {
                     cluster.give(command);
                     Progress::Ended
                 }
-                _ => Progress::Sets(Sets {
-                    left,
-                    has_failed,
-                    ..sets
-                }),
+                _ => {
+                    let sets = Sets {
+                        left,
+                        has_failed,
+                        ..sets
+                    };
+                    Progress::Sets(sets.without(1 << node))
+                }
             };
             (cluster, next)
         });
@@ -348,7 +351,7 @@ impl Cluster {
                 .collect();
             match (command.judge(&seen), command) {
                 (Ok(_), _) => {
-                    let mut now = (quiet.clone(), Progress::Asks(Vec::new(), true));
+                    let mut now = (quiet.clone(), Progress::Asks(Vec::new(), true, 0));
                     while now.1 != Progress::Ended {
                         now = now.0.steps(command, &now.1, true).remove(0);
                     }
@@ -393,7 +396,9 @@ fn explore(start: Cluster, rounds: usize, (at_once, with_stop): (bool, bool)) ->
             for (at, first) in commands.iter().enumerate() {
                 for second in &commands[at..] {
                     if !matches!((first, second), (Command::Stop(_), Command::Stop(_))) {
-                        left.extend(interleave(&cluster, [*first, *second], at_once));
+                        let both = [*first, *second];
+                        let start = (cluster.clone(), [(); 2].map(|()| Progress::begins()));
+                        left.extend(interleave(start, both, at_once));
                     }
                 }
             }
@@ -413,28 +418,51 @@ fn explore(start: Cluster, rounds: usize, (at_once, with_stop): (bool, bool)) ->
     known.len()
 }
 
-/// All states that two commands leave.
-fn interleave(start: &Cluster, commands: [Command; 2], at_once: bool) -> HashSet<Cluster> {
-    let begins = Progress::Asks(Vec::new(), false);
-    let mut open = vec![(start.clone(), [begins.clone(), begins])];
-    let mut known: HashSet<_> = open.iter().cloned().collect();
+type State<const N: usize> = (Cluster, [Progress; N]);
+
+/// All that one step of one of these commands may come to.
+fn steps_of<const N: usize>(
+    (cluster, progress): &State<N>,
+    commands: [Command; N],
+    (at, at_once): (usize, bool),
+) -> Vec<State<N>> {
+    let steps = cluster
+        .steps(commands[at], &progress[at], at_once)
+        .into_iter();
+    let state = |(after, step): (Cluster, Progress)| {
+        let mut all = progress.clone();
+        if let Progress::Sets(sets) = progress[at] {
+            let set = sets.done(&after, &step);
+            for (other, command) in all.iter_mut().zip(commands) {
+                other.note_set(command, set);
+            }
+        }
+        all[at] = step;
+        (after, all)
+    };
+    steps.map(state).collect()
+}
+
+/// All states that these commands leave.
+fn interleave<const N: usize>(
+    start: State<N>,
+    commands: [Command; N],
+    at_once: bool,
+) -> HashSet<Cluster> {
+    let mut known = HashSet::from([start.clone()]);
+    let mut open = vec![start];
     let mut left = HashSet::new();
-    while let Some((cluster, progress)) = open.pop() {
+    while let Some(state) = open.pop() {
+        let (cluster, progress) = &state;
         cluster.check();
         if progress.iter().all(|progress| *progress == Progress::Ended) {
             left.insert(cluster.clone());
         }
-        let mut next = Vec::new();
-        for (at, command) in commands.into_iter().enumerate() {
-            for (after, step) in cluster.steps(command, &progress[at], at_once) {
-                let mut progress = progress.clone();
-                progress[at] = step;
-                next.push((after, progress));
-            }
-        }
+        let steps = (0..N).flat_map(|at| steps_of(&state, commands, (at, at_once)));
+        let mut next: Vec<_> = steps.collect();
         // Nodes answer one look within the time of a lock.
         let looks =
-            |progress: &Progress| matches!(progress, Progress::Asks(seen, _) if !seen.is_empty());
+            |progress: &Progress| matches!(progress, Progress::Asks(seen, ..) if !seen.is_empty());
         if !progress.iter().any(looks) {
             next.extend(cluster.later().map(|later| (later, progress.clone())));
         }
@@ -467,21 +495,6 @@ fn is_left(start: &Cluster, leads: &mut HashMap<Cluster, bool>) -> bool {
     is_left
 }
 
-fn members(list: List) -> impl Iterator<Item = usize> {
-    (0..LABELS.len()).filter(move |node| (list >> node) & 1 == 1)
-}
-
-fn count(list: List) -> usize {
-    members(list).count()
-}
-
-fn number(label: &str) -> usize {
-    LABELS.iter().position(|other| *other == label).unwrap()
-}
-
-const LABELS: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
-const REMOVED: usize = 255;
-
 #[test]
 fn what_two_commands_at_once_leave_is_left_by_commands_and_majorities_always_meet() {
     let states = [
@@ -492,4 +505,32 @@ fn what_two_commands_at_once_leave_is_left_by_commands_and_majorities_always_mee
         explore(Cluster::new(4, 1), 1, (false, false)),
     ];
     assert!(states.iter().sum::<usize>() > 1_000, "{states:?}");
+}
+
+#[test]
+fn a_command_that_has_looked_before_two_additions_undoes_neither() {
+    let list = 0b11;
+    let additions = [Command::Add(list, 2), Command::Add(list, 3)];
+    let start = Cluster::new(2, 2);
+    let mut left = HashSet::new();
+    for stale in Command::all(&start.named, 4) {
+        let commands = [stale, additions[0], additions[1]];
+        let begins = [(); 3].map(|()| Progress::begins());
+        left.extend(interleave((start.clone(), begins), commands, true));
+    }
+    // It has seen two changes that begun at once, which another command gives up before the additions.
+    let mut both = start;
+    for (node, about) in [(0, "n2"), (1, "n3")] {
+        both.nodes[node] = Some(FakeNode::wanted(&format!("2 3 {about}")));
+    }
+    let give_up = Command::GiveUp(list);
+    let commands = [give_up, give_up, additions[0], additions[1]];
+    let mut state = (both, [(); 4].map(|()| Progress::begins()));
+    state = steps_of(&state, commands, (0, true)).remove(0);
+    while state.1[1] != Progress::Ended {
+        state = steps_of(&state, commands, (1, true)).remove(0);
+    }
+    assert!(matches!(&state.1[0], Progress::Sets(sets) if sets.stale == list));
+    left.extend(interleave(state, commands, true));
+    assert!(left.len() > 10, "{}", left.len());
 }

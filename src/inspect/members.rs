@@ -117,8 +117,13 @@ async fn change_members(change: &MemberChange, format: Format) -> Result<ExitCod
 /// A failure behind another one, which has changed some nodes or none. What it comes to is that of the last look.
 fn behind(before: Option<Failure>, now: Failure) -> Failure {
     let Some(before) = before else { return now };
-    let what = now.what.strip_suffix(NOTHING).unwrap_or(&now.what);
-    let what = format!("{}\nlooked at again, {what}", before.what);
+    let mut endings = [NOTHING, NO_LIST].into_iter();
+    let what = endings.find_map(|ending| now.what.strip_suffix(ending));
+    let what = what.unwrap_or(&now.what);
+    let what = match before.what.ends_with(what) {
+        true => before.what,
+        false => format!("{}\nlooked at again, {what}", before.what),
+    };
     Failure::new(now.code, what).remedy(now.remedy)
 }
 
@@ -346,8 +351,7 @@ async fn raise_fences(nodes: &mut [ListedNode], joining: Option<usize>) -> Resul
 
 fn unraised(label: &str, why: &str) -> Failure {
     let why = shown::words(why);
-    let what =
-        format!("{label} cannot be told of the fences of the others: {why}. No list was changed");
+    let what = format!("{label} cannot be told of the fences of the others: {why}{NO_LIST}");
     Failure::new(NO_QUORUM, what)
         .remedy("the user needs the commands LOCK.CEILING and LOCK.ADOPT; do it again")
 }
@@ -440,6 +444,7 @@ fn words(change: &MemberChange, size: &str, left_over: &[String]) -> String {
 const LOOKS: usize = 4;
 /// Said of a look, and not where an earlier one has changed nodes.
 const NOTHING: &str = ". Nothing was changed";
+const NO_LIST: &str = ". No list was changed";
 /// As it is called where it has too many clusters.
 const MEMBERS: &str = "quorlock members";
 const HEADINGS: [&str; 2] = ["NODE", "CLUSTER-SIZE"];

@@ -113,3 +113,33 @@ fn clients_ask_again_where_some_lists_get_no_vote_any_more_and_keep_their_connec
         node.stop().await.unwrap();
     });
 }
+
+#[test]
+fn a_client_changes_no_number_that_another_one_has_set_since_it_connected() {
+    run(async {
+        let clock = Arc::new(SettableClock::new());
+        let node = node(&clock).await;
+        clock.advance(Duration::from_secs(31));
+        let connect = || {
+            let mut client = Wire::connect(node.address());
+            client.ask_words(&["PING"]);
+            client
+        };
+        let (mut stale, mut operator) = (connect(), connect());
+        assert_eq!(set(&mut operator, "5 6 a:1"), "+OK");
+        for size in ["5", "6", "removed"] {
+            let refused = set(&mut stale, size);
+            assert!(refused.contains("since this one connected"), "{refused}");
+        }
+        assert_eq!(stale.ask("CONFIG SET require-ttl yes"), "+OK");
+        // What is so already is taken, and is as good as a change.
+        let mut other = connect();
+        assert_eq!(set(&mut stale, "5 6 a:1"), "+OK");
+        for client in [&mut other, &mut operator] {
+            assert!(set(client, "5").contains("since this one connected"));
+        }
+        assert_eq!(sizes(&mut other), pair("5", "6"));
+        assert_eq!(set(&mut connect(), "6"), "+OK");
+        node.stop().await.unwrap();
+    });
+}

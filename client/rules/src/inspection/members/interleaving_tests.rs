@@ -8,70 +8,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-use fake_node::{FakeNode, LABELS, List, REMOVED, count, members, number};
+use command::Command;
+use fake_node::{FakeNode, List, REMOVED, count, members, number};
 
-use super::*;
 use crate::votes::majority;
 
+mod command;
 mod fake_node;
-
-/// What operators do, with the list that they name. A node that stops does not come back; one that is replaced has its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Command {
-    Add(List, usize),
-    Remove(List, usize),
-    End(List, Option<usize>),
-    GiveUp(List),
-    Stop(usize),
-}
-
-impl Command {
-    /// All with one of these lists.
-    fn all(lists: &BTreeSet<List>, nodes: usize) -> Vec<Command> {
-        let of = |list: &List| {
-            let list = *list;
-            let changes = (0..nodes).flat_map(move |node| match (list >> node) & 1 {
-                1 => vec![Command::Remove(list, node)],
-                _ => vec![Command::Add(list, node), Command::End(list, Some(node))],
-            });
-            changes.chain([Command::End(list, None), Command::GiveUp(list)])
-        };
-        lists.iter().flat_map(of).collect()
-    }
-
-    /// The nodes that it asks, in this order.
-    fn asks(self) -> Vec<usize> {
-        let (list, more) = match self {
-            Command::Add(list, node) => (list, Some(node)),
-            Command::End(list, removed) => (list, removed),
-            Command::Remove(list, _) | Command::GiveUp(list) => (list, None),
-            Command::Stop(_) => (0, None),
-        };
-        members(list).chain(more).collect()
-    }
-
-    /// What it does after these answers.
-    fn judge(self, seen: &[Option<FakeNode>]) -> Result<SizeStep, MembersRefusal> {
-        let order = self.asks();
-        let facts: Vec<Option<NodeFacts>> =
-            seen.iter().map(|node| node.map(FakeNode::facts)).collect();
-        let asked = order.iter().zip(&facts);
-        let asked: Vec<Asked<'_>> = asked
-            .map(|(node, facts)| (LABELS[*node], facts.as_ref().ok_or("away")))
-            .collect();
-        let (last, others) = asked.split_last().unwrap();
-        match self {
-            Command::Add(..) => size_to_add(others, last),
-            Command::Remove(_, node) => {
-                let leaving = order.iter().position(|other| *other == node);
-                size_to_remove(&asked, leaving.unwrap())
-            }
-            Command::End(_, Some(_)) => size_to_end(others, Some(last.0)),
-            Command::End(_, None) => size_to_end(&asked, None),
-            Command::GiveUp(_) | Command::Stop(_) => size_to_give_up(&asked),
-        }
-    }
-}
 
 /// How far a command has come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -518,7 +461,7 @@ fn a_command_that_has_looked_before_two_additions_undoes_neither() {
         let begins = [(); 3].map(|()| Progress::begins());
         left.extend(interleave((start.clone(), begins), commands, true));
     }
-    // It has seen two changes that begun at once, which another command gives up before the additions.
+    // It has seen two changes that were begun at once, which another command gives up before the additions.
     let mut both = start;
     for (node, about) in [(0, "n2"), (1, "n3")] {
         both.nodes[node] = Some(FakeNode::wanted(&format!("2 3 {about}")));
@@ -532,5 +475,5 @@ fn a_command_that_has_looked_before_two_additions_undoes_neither() {
     }
     assert!(matches!(&state.1[0], Progress::Sets(sets) if sets.stale == list));
     left.extend(interleave(state, commands, true));
-    assert!(left.len() > 10, "{}", left.len());
+    assert!(left.iter().any(|cluster| cluster.given.len() > 1));
 }

@@ -259,6 +259,30 @@ fn a_removal_is_given_up_with_the_old_list_and_so_are_two_changes_that_have_begu
 }
 
 #[test]
+fn nodes_that_are_in_no_change_are_asked_for_none_and_a_change_that_has_begun_since_is_not_ended() {
+    let give_up = |said: &[&str]| on(said, size_to_give_up).unwrap();
+    let first = give_up(&["3 2 n1", "3", "3"]);
+    assert_eq!((&*first.nodes, &*first.unchanged), (&[0][..], &[1, 2][..]));
+    let ended = on(&["4", "3 4 n3", "4", "-"], |nodes| size_to_end(nodes, None)).unwrap();
+    assert_eq!((&*ended.nodes, &*ended.unchanged), (&[1][..], &[0, 2][..]));
+    for quiet in [
+        give_up(&["3", "3", "3"]),
+        on(&["3"; 3], |nodes| size_to_end(nodes, None)).unwrap(),
+    ] {
+        assert!(quiet.nodes.is_empty(), "{quiet:?}");
+        assert_eq!(
+            quiet.follows(&first),
+            Ok(()),
+            "another command has given it up"
+        );
+        let why = first.follows(&quiet).unwrap_err();
+        assert!(why.what.contains("a change about n1 has begun"), "{why:?}");
+    }
+    assert_eq!(give_up(&["3 2 n1", "3 2 n1", "3"]).follows(&first), Ok(()));
+    assert!(give_up(&["3 2 n0", "3", "3"]).follows(&first).is_err());
+}
+
+#[test]
 fn nodes_take_over_the_largest_ceiling_unless_one_has_forgotten_its_own() {
     let of = |ceilings: &[(u64, bool)]| {
         let named = ceilings

@@ -13,6 +13,13 @@ async function main() {
   process.stdin.on("end", async () => {
     // The lock may have been ended by force.
     await lock.release().catch(() => {});
+    // It is content with a majority, and sends the text of its script where that is not known: this may be on its way.
+    const end = Date.now() + 5000;
+    for (const client of clients) {
+      while (Date.now() < end && (await client.exists(process.argv[2]))) {
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    }
     console.log("released");
     process.exit(0);
   });

@@ -48,9 +48,13 @@ pub fn builder(redlock: Redlock) -> NodeBuilder {
 /// The same, which does this as well.
 #[must_use]
 pub fn builder_with(redlock: Redlock, options: &Options) -> NodeBuilder {
+    let host = redlock.clone();
     Node::builder()
         .ephemeral()
         // It is no node of a cluster.
         .directive("cluster-size", &["1"])
+        // Requests, calls and answers are on one thread, which no other wakes.
+        .directive("workers", &["1"])
+        .worker_task(move |task| host.run_beside(task))
         .upstream(Arc::new(Bridge::new(redlock, options)))
 }

@@ -1,5 +1,7 @@
 //! Calls as the rules know them, for what speaks another protocol in front of the client.
 
+use std::pin::Pin;
+
 use bytes::Bytes;
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
@@ -51,6 +53,13 @@ impl Redlock {
     #[doc(hidden)]
     pub fn cancel(&self, operation: OperationId) {
         self.shared().handle.gone(operation);
+    }
+
+    /// Has a task run on the client's thread, beside what that does for its clients: it must never block. It is dropped when the thread
+    /// ends, behind the last client.
+    #[doc(hidden)]
+    pub fn run_beside(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.shared().handle.run(task);
     }
 
     /// The present moment on the clock of this client.

@@ -25,3 +25,4 @@ pub(crate) mod process;
 mod socket;
 pub(crate) mod unix_socket;
 pub(crate) mod worker;
+pub(crate) mod worker_task;

@@ -199,6 +199,10 @@ impl ClientIo {
                 Poll::Pending => return Commands::NoneNow,
             };
             let event = match command {
+                ClientCommand::Run(task) => {
+                    drop(spawn_local(task.0));
+                    continue;
+                }
                 ClientCommand::Call(operation, call, reply) => {
                     match &call {
                         Call::Detach { held } => drop(self.leases.remove(held)),

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use mio::{Registry, Token, Waker};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::runtime::client_stream::ClientStream;
 use quorlock_node::core::clients::Client;
@@ -40,15 +40,40 @@ pub(crate) trait WorkerWaker {
     fn wake(&self) -> io::Result<()>;
 }
 
-impl WorkerWaker for Waker {
+/// Wakes a worker with sockets.
+#[derive(Debug)]
+pub(crate) enum SocketsWaker {
+    /// Its thread, which polls.
+    Thread(Waker),
+    /// Its task.
+    Task(Notify),
+}
+
+impl SocketsWaker {
+    /// Resolves when the task is woken. A thread is woken by its poll alone.
+    pub(crate) async fn woken(&self) {
+        match self {
+            Self::Thread(_) => std::future::pending().await,
+            Self::Task(task) => task.notified().await,
+        }
+    }
+}
+
+impl WorkerWaker for SocketsWaker {
     fn wake(&self) -> io::Result<()> {
-        Waker::wake(self)
+        match self {
+            Self::Thread(thread) => thread.wake(),
+            Self::Task(task) => {
+                task.notify_one();
+                Ok(())
+            }
+        }
     }
 }
 
 /// Sends to a worker and wakes it.
 #[derive(Debug)]
-pub(crate) struct Inbox<W: WorkerWaker = Waker> {
+pub(crate) struct Inbox<W: WorkerWaker = SocketsWaker> {
     incoming: Sender<InboxItem>,
     waker: Arc<W>,
 }
@@ -71,7 +96,13 @@ impl Inbox {
         registry: &Registry,
         token: Token,
     ) -> io::Result<(Self, Receiver<InboxItem>)> {
-        Ok(Inbox::waking(Arc::new(Waker::new(registry, token)?)))
+        let waker = SocketsWaker::Thread(Waker::new(registry, token)?);
+        Ok(Inbox::waking(Arc::new(waker)))
+    }
+
+    /// An inbox of a worker that is a task.
+    pub(crate) fn of_task() -> (Self, Receiver<InboxItem>) {
+        Inbox::waking(Arc::new(SocketsWaker::Task(Notify::new())))
     }
 }
 

@@ -55,4 +55,5 @@ mod users;
 mod users_waiting;
 mod waitaof;
 mod wire_protocol;
+mod worker_task;
 mod workers;

@@ -219,6 +219,13 @@ impl Lines {
         }
     }
 
+    /// Whether the client stands in the line of this node.
+    pub(super) fn stands_at(&self, name: &Bytes, node: NodeIndex) -> bool {
+        let is_there = |line: &Line| (line.node, line.way) == (node, Way::Turns);
+        let line = self.by_name.get(name);
+        line.is_some_and(|line| is_there(line) || line.also_at.contains(node))
+    }
+
     /// The locks for which the client waits at this node in this way.
     pub(super) fn at(&self, node: NodeIndex, way: Way) -> Vec<Bytes> {
         let is_there = |line: &Line| (line.node, line.way) == (node, way);

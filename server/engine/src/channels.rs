@@ -42,7 +42,8 @@ pub enum PushMessage {
     Published(Arc<Reply>),
     /// A request that was executed, for a client that watches them: a line.
     Monitored(Arc<Reply>),
-    /// A lock is free, and it is the client's turn: the push that says so.
+    /// A lock for which the client waits: the push that says that it is free and the client's turn, or asks whether it still
+    /// waits.
     LockFree(Arc<Reply>),
     /// Keys of which a client must not believe what it keeps: the push that says so.
     Invalidated(Arc<Reply>),

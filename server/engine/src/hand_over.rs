@@ -79,8 +79,8 @@ impl Engine {
 }
 
 impl PushMessage {
-    /// The key of the lock that is free, where it says that.
-    pub fn freed_lock(&self) -> Option<&[u8]> {
+    /// The key of the lock for which the client waits, where it is about one.
+    pub fn awaited_lock(&self) -> Option<&[u8]> {
         let PushMessage::LockFree(push) = self else {
             return None;
         };

@@ -19,17 +19,15 @@
 //!
 //! Readers (`LOCK.WAIT key token SHARED`) that stand at the head are woken together, one in each step, where nobody holds the
 //! lock exclusively: others may hold it shared. A reader that does not wait, or stands behind a writer, gets the lock only
-//! where no writer waits: not while a refused writer keeps readers out (`lock_intents`), and not while the first writer in
-//! the queue does. That one does so until the holder it has seen would have ended, or for [`ASKED_LASTS`], and for as long
-//! as an intent lasts after that; it begins anew whenever it asks. So a client that stands in line has to ask now and then
-//! only, and one that has vanished without the end of its connection keeps readers out for no longer. Then it is woken and leaves where
-//! readers hold the lock and others stand behind it, since it could not be woken before these readers have gone: they may be
-//! many, one after the other.
+//! where no writer waits: not while a refused writer keeps readers out (`lock_intents`), and not while one stands before it in
+//! the queue. While readers hold the lock no turn of that writer can lapse, and they may be many, one after the other. So it is
+//! asked whether it still waits (`silent_writers`): one that has vanished without the end of its connection leaves.
 //!
 //! Invariant: a queue is never empty; its lock is held, or its first waiter is woken and has a timer, or is kept out and has
 //! one. Those who are woken are the first ones in the order. No step looks at more than one waiter of one name, each in
 //! logarithmic time.
 
+mod silent_writers;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +36,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channels::{ClientId, ClientIds, Published, PushMessage, Receivers};
-use crate::lock_intents::{INTENT_LASTS, WriterIntents};
+use crate::lock_intents::WriterIntents;
+use crate::lock_queues::silent_writers::Unanswered;
 use crate::queue_name::QueueName;
 use crate::reply::Reply;
 use crate::time::NodeTime;
@@ -72,6 +71,8 @@ struct LockQueue {
     writers: BTreeSet<Ticket>,
     turn: Option<LockTurn>,
     timer: Option<NodeTime>,
+    /// When a reader last joined, or was refused because of a writer.
+    wanted_at: NodeTime,
 }
 
 /// Who is woken, if the lock is free or readers may share it: the first one, or the first readers.
@@ -92,8 +93,9 @@ struct LockWaiter {
     is_shared: bool,
     /// How long its turn lasts.
     turn: Duration,
-    /// So long a writer keeps readers out that come behind it.
-    keeps_until: NodeTime,
+    /// When it last asked.
+    asked_at: NodeTime,
+    unanswered: Option<Unanswered>,
 }
 
 /// What a client asks that wants to wait.
@@ -119,12 +121,13 @@ pub(crate) struct Holder<'a> {
     pub(crate) is_shared: bool,
 }
 
-/// A client whose turn it is.
+/// A client whose turn it is, or that is asked whether it still waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Woken {
     pub(crate) client: ClientId,
     pub(crate) name: QueueName,
     pub(crate) token: Arc<[u8]>,
+    pub(crate) is_turn: bool,
 }
 
 /// Why a client may not wait: there is too much of this.
@@ -168,11 +171,10 @@ impl LockQueues {
             is_shared,
             turn,
         } = request;
-        let keeps_until = keeps_until(holder, turn, now);
         let known = self.by_client.get(&client).and_then(|it| it.get(name));
         if let Some(&ticket) = known {
             self.admit(token.len())?;
-            match self.rename(ticket, request, keeps_until) {
+            match self.rename(ticket, request, now) {
                 Some(waiting) => return Ok(waiting),
                 // It wants the lock in another way now, and stands behind all others.
                 None => self.remove_and_recheck(ticket),
@@ -200,7 +202,9 @@ impl LockQueues {
         let queue = self.queues.entry(name.clone()).or_default();
         queue.order.insert(ticket);
         queue.tokens.insert((Arc::clone(&token), ticket));
-        if !is_shared {
+        if is_shared {
+            queue.wanted_at = now;
+        } else {
             queue.writers.insert(ticket);
         }
         let waiting = queue.order.len();
@@ -213,7 +217,8 @@ impl LockQueues {
             since: now,
             is_shared,
             turn,
-            keeps_until,
+            asked_at: now,
+            unanswered: None,
         };
         self.waiters.insert(ticket, waiter);
         self.note_joined(&name, is_shared, holder, now);
@@ -237,18 +242,14 @@ impl LockQueues {
 
     /// A client asks again, with this token. Returns how many wait, or 0 while it is woken; nothing where it wants the lock
     /// in another way than before.
-    fn rename(
-        &mut self,
-        ticket: Ticket,
-        request: Request<'_>,
-        keeps_until: NodeTime,
-    ) -> Option<usize> {
+    fn rename(&mut self, ticket: Ticket, request: Request<'_>, now: NodeTime) -> Option<usize> {
         let waiter = self.waiters.get_mut(&ticket)?;
         if waiter.is_shared != request.is_shared {
             return None;
         }
         waiter.turn = request.turn;
-        waiter.keeps_until = keeps_until;
+        waiter.asked_at = now;
+        waiter.unanswered = None;
         let queue = self.queues.get_mut(&waiter.name)?;
         let new: Arc<[u8]> = request.token.into();
         let old = std::mem::replace(&mut waiter.token, Arc::clone(&new));
@@ -435,20 +436,16 @@ fn earliest<const N: usize>(times: [Option<NodeTime>; N]) -> Option<NodeTime> {
     times.into_iter().flatten().min()
 }
 
-/// Until when a writer keeps readers out that asks now. Its turn comes when the lock has ended, and it needs time to take it.
-/// Readers that extend it may hold it for long.
-fn keeps_until(holder: Option<Holder<'_>>, turn: Duration, now: NodeTime) -> NodeTime {
-    let until = holder.and_then(|holder| holder.until).unwrap_or(now);
-    let ends = until.max(now.saturating_add(ASKED_LASTS));
-    ends.saturating_add(INTENT_LASTS.max(turn))
-}
-
 impl Woken {
     /// What it is sent.
     pub(crate) fn into_message(self) -> Published {
         let (_, key) = self.name.parts();
+        let kind = match self.is_turn {
+            true => "lock-free",
+            false => "lock-wanted",
+        };
         let push = Reply::Push(vec![
-            Reply::bulk("lock-free"),
+            Reply::bulk(kind),
             Reply::Shared(key.into()),
             Reply::Shared(self.token),
         ]);
@@ -465,10 +462,6 @@ pub(crate) const TURN_LASTS: Duration = Duration::from_millis(50);
 /// The lengths that a client may name. The longest is one that has vanished at most in the way of others.
 pub(crate) const TURN_MIN: Duration = Duration::from_millis(20);
 pub(crate) const TURN_MAX: Duration = Duration::from_secs(2);
-
-/// So long a writer keeps readers out after it has asked. The bundled client, which asks one of five nodes after the other, does
-/// so at each once in 75 seconds.
-const ASKED_LASTS: Duration = Duration::from_secs(120);
 
 /// So many are taken out while a client goes; more in steps.
 const DEPARTED_AT_ONCE: usize = 64;

@@ -48,6 +48,8 @@ pub(super) struct InLine {
     asks_at: Option<ClientInstant>,
     /// How often it was asked for whether the line is still there.
     pub(super) checks: usize,
+    /// How often the node of the line has asked whether the call still stands there.
+    pub(super) confirmations: usize,
     /// The attempt under way was begun because it was this call's turn.
     pub(super) is_called: bool,
     /// Who had the lock at a node that tells of changes.

@@ -3,7 +3,8 @@
 //!
 //! A line is at one node, and readers need a majority: they would pass by it at the others. So a call that was refused because
 //! of readers stands in the lines of the other nodes as well. Its turn is that of the one line, in which all callers stand, or,
-//! for the first of them, what a majority of the other nodes announces.
+//! for the first of them, what a majority of the other nodes announces. A node that asks whether the call still stands there is
+//! answered by standing in line anew.
 //!
 //! Invariants: votes decide. The call leaves these lines with its own, so that it keeps no reader out that comes after it has
 //! gone, and none of its own client. A node that forgets it, or has another one first, costs time alone.
@@ -14,6 +15,7 @@ use bytes::Bytes;
 
 use super::{Acquiring, Stage};
 use crate::context::Context;
+use crate::lines::Way;
 use crate::link::request::{Kind, Subject};
 use crate::outcome::Cause;
 use crate::token::Token;
@@ -115,6 +117,30 @@ impl Acquiring {
         }
     }
 
+    /// Readers want the lock, and a node asks whether the call still stands in line there: so it does, and keeps its place. An
+    /// attempt that is under way stands in line anew if it fails.
+    pub(crate) fn confirm_line(
+        &mut self,
+        node: NodeIndex,
+        name: &Bytes,
+        context: &mut Context<'_>,
+    ) {
+        let Some((of_line, token)) = context.lines.untried(name) else {
+            return;
+        };
+        if node != of_line {
+            let subject = Subject::new(name.clone().into(), token, self.call.ttl);
+            let kind = self.place_at(node, of_line, context);
+            return context.ask(node, kind, &subject, NO_ATTEMPT);
+        }
+        let subject = self.ask_place(name.clone(), (node, Way::Turns), token, context);
+        // The answer puts off the next check, which would have asked another node as well.
+        if self.in_line.confirmations % 2 == 1 {
+            self.ask_another(node, &subject, context);
+        }
+        self.in_line.confirmations = self.in_line.confirmations.wrapping_add(1);
+    }
+
     /// Another node than that of the line is asked whether it is free, one after the other from check to check. Where each
     /// check is of another permit any of them is, so that each permit comes to each node.
     pub(super) fn ask_another(
@@ -155,7 +181,7 @@ impl Acquiring {
         {
             let keeps_out = is_behind_readers && context.links[node].may_have_lines(context.now);
             let kind = match self.line_name().filter(|_| keeps_out) {
-                // This keeps its place there, and lets the node keep readers out for as long again.
+                // This keeps its place there, and lets an earlier version keep readers out for as long again.
                 Some(name) => {
                     context.lines.stand_also_at(name, node);
                     self.place_at(node, of_line, context)
@@ -170,5 +196,6 @@ impl Acquiring {
 
 /// What is asked between two attempts, and answered to none.
 const NO_ATTEMPT: u32 = 0;
-/// Checks in which a writer behind readers comes to each node: some 75 s, where a node keeps readers out for 120 s.
+/// Checks in which a writer behind readers comes to each node: some 75 s, or 90 s where readers stand behind it. A node of an
+/// earlier version keeps readers out for 120 s.
 const CHECKS_FOR_ALL: usize = 4;

@@ -92,6 +92,44 @@ fn a_writer_behind_readers_costs_no_more_than_behind_a_writer_and_asks_each_node
     }
 }
 
+#[test]
+fn a_writer_that_a_node_asks_whether_it_still_waits_stands_in_line_there_anew() {
+    let (mut cluster, _) = waiting(5, "a", &["a"]);
+    let tries = tried(&cluster);
+    for node in [0, 3] {
+        let (asked, token) = (cluster.nodes[node].waits.len(), token(&cluster, node));
+        cluster.push_wanted(node, "a", &token);
+        assert_eq!(cluster.nodes[node].waits[asked..], [token], "{node}");
+    }
+    assert_eq!(tried(&cluster), tries);
+    // A line in which no call of this client stands is left.
+    cluster.push_wanted(0, "b", "t");
+    assert_eq!(cluster.nodes[0].unwaits, ["b"]);
+}
+
+/// As often as a node asks where a reader stands behind the writer and nothing changes.
+#[test]
+fn a_writer_that_is_asked_whether_it_still_waits_costs_no_more_and_asks_each_node_in_time() {
+    for (nodes, most) in [(5, 720), (11, 1_800)] {
+        let (mut cluster, _) = waiting(nodes, "a", &["a"]);
+        let before = sum(&cluster, |node| node.requests);
+        for _ in 0..30 {
+            let asked: Vec<usize> = cluster.nodes.iter().map(|node| node.waits.len()).collect();
+            // A node of an earlier version keeps readers out for so long.
+            for _ in 0..11 {
+                cluster.pass(Duration::from_secs(11));
+                let token = token(&cluster, 0);
+                cluster.push_wanted(0, "a", &token);
+            }
+            for (node, asked) in cluster.nodes.iter().zip(asked) {
+                assert!(node.waits.len() > asked, "{nodes}");
+            }
+        }
+        let all = sum(&cluster, |node| node.requests) - before;
+        assert!((100..=most).contains(&all), "{nodes}: {all}");
+    }
+}
+
 /// Readers that come and go need a majority without it.
 #[test]
 fn a_majority_without_the_node_of_the_line_that_says_it_is_free_has_all_of_them_asked() {

@@ -236,7 +236,16 @@ impl Cluster {
 
     /// A node says that a lock is free, and that it is the turn of this token.
     pub(super) fn push(&mut self, node: usize, name: &str, token: &str) {
-        let words = ["lock-free", name, token];
+        self.push_of("lock-free", node, name, token);
+    }
+
+    /// A node asks whether the client still stands in line.
+    pub(super) fn push_wanted(&mut self, node: usize, name: &str, token: &str) {
+        self.push_of("lock-wanted", node, name, token);
+    }
+
+    fn push_of(&mut self, kind: &str, node: usize, name: &str, token: &str) {
+        let words = [kind, name, token];
         let words = words.map(|word| format!("${}\r\n{word}\r\n", word.len()));
         let id = self.nodes[node].connection.unwrap();
         let push = format!(">3\r\n{}", words.concat());

@@ -189,6 +189,10 @@ impl Client {
                     }
                     continue;
                 }
+                Push::LockWanted(name) => {
+                    self.confirm_line(now, node, &name, actions);
+                    continue;
+                }
             };
             match self.lines.turn(&name, node, &token) {
                 Turn::Ours => self.with_first(now, &name, actions, |one, context| {
@@ -209,6 +213,23 @@ impl Client {
             self.lines.lost_at(node);
             self.end_lines(now, node, Way::Turns, actions);
         }
+    }
+
+    /// Readers want a lock, and a node asks whether this client still stands in line for it.
+    fn confirm_line(
+        &mut self,
+        now: ClientInstant,
+        node: NodeIndex,
+        name: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.lines.stands_at(name, node) {
+            return self.with_first(now, name, actions, |one, context| {
+                one.confirm_line(node, name, context);
+            });
+        }
+        let no_call = OperationId(u64::MAX);
+        self.context(now, no_call, actions).unwait(node, name);
     }
 
     /// A node has ceased to say so that a lock is free: whoever waits there does so elsewhere.

@@ -1,4 +1,4 @@
-//! What a node says although it was not asked: that a lock is free, and that keys have changed.
+//! What a node says although it was not asked: that a lock is free, that others want it, and that keys have changed.
 //!
 //! Invariant: what is not understood means nothing. A change that may be of any key is one of all.
 
@@ -12,6 +12,8 @@ use crate::token::Token;
 pub(crate) enum Push {
     /// The lock is free, and it is the turn of this token.
     LockFree(Bytes, Token),
+    /// Readers want the lock, and the node asks whether the client still stands in line for it.
+    LockWanted(Bytes),
     /// The value or the deadline of these keys has changed, or they have come or gone.
     Changed(Vec<Bytes>),
     /// Any key may have changed.
@@ -31,6 +33,10 @@ impl Push {
                     _ => None,
                 }
             }
+            OwnedFrame::BulkString(kind) if kind == b"lock-wanted" => match parts.next()? {
+                OwnedFrame::BulkString(name) => Some(Self::LockWanted(Bytes::from(name))),
+                _ => None,
+            },
             OwnedFrame::BulkString(kind) if kind == b"invalidate" => {
                 let mut names = Vec::new();
                 for part in parts {
@@ -53,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pushes_are_free_locks_and_changed_keys_and_nothing_else() {
+    fn pushes_are_about_locks_in_line_and_changed_keys_and_nothing_else() {
         let bulk = |text: &str| OwnedFrame::BulkString(text.as_bytes().to_vec());
         let of = |words: &[&str]| Push::of(words.iter().map(|word| bulk(word)).collect());
         let names = |names: &[&str]| {
@@ -66,6 +72,10 @@ mod tests {
             of(&["lock-free", "a", "t"]),
             Some(Push::LockFree("a".into(), Token::from("t")))
         );
+        assert_eq!(
+            of(&["lock-wanted", "a", "t"]),
+            Some(Push::LockWanted("a".into()))
+        );
         assert_eq!(of(&["invalidate", "a", "b"]), names(&["a", "b"]));
         assert_eq!(of(&["invalidate"]), names(&[]));
         let flush = vec![bulk("invalidate"), OwnedFrame::Null];
@@ -73,6 +83,7 @@ mod tests {
         for other in [
             &["lock-free", "a"][..],
             &["lock-free", "a", "t", "u"],
+            &["lock-wanted"],
             &["message", "a", "b"],
             &[],
         ] {

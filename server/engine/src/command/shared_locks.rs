@@ -37,6 +37,7 @@ pub(super) fn acquire(
     let queue = QueueName::new(context.caller.database, name);
     let queues = &context.keyspace.lock_queues;
     if !queues.admits_reader(&queue, token, now) {
+        context.keyspace.lock_queues.note_kept_out(&queue, now);
         context.count_refusal(name, LockRefusal::WriterWaits);
         return Ok(refused(None));
     }

@@ -44,8 +44,8 @@ impl LockQueues {
                 let intent = self.intents.until(name, now).filter(|_| is_shared);
                 self.set_timer(name, earliest([until, intent]));
             }
-            // The first one may be a writer that has been silent for too long to keep its place.
-            2 if holder.is_some_and(|holder| holder.is_shared) => {
+            // A writer before it may have been silent for long.
+            _ if is_shared && holder.is_some_and(|holder| holder.is_shared) => {
                 self.set_timer(name, Some(NodeTime::ZERO));
             }
             _ => {}
@@ -67,11 +67,7 @@ impl LockQueues {
             return false;
         }
         let writer = queue.and_then(|queue| queue.writers.first());
-        writer.is_none_or(|writer| {
-            let waiter = self.waiters.get(writer);
-            ticket.is_some_and(|ticket| ticket <= *writer)
-                || waiter.is_none_or(|waiter| waiter.keeps_until <= now)
-        })
+        writer.is_none_or(|writer| ticket.is_some_and(|ticket| ticket <= *writer))
     }
 
     /// A reader has the lock, and waits no longer.
@@ -132,8 +128,7 @@ impl LockQueues {
         self.wake_next(name, readers, now, woken);
     }
 
-    /// Wakes the next one, if it may be woken beside those who are. A writer that keeps readers out no longer has its turn, and
-    /// leaves, where readers hold the lock and others stand behind it: it uses that by asking again.
+    /// Wakes the next one, if it may be woken beside those who are.
     pub(super) fn wake_next(
         &mut self,
         name: &QueueName,
@@ -142,6 +137,7 @@ impl LockQueues {
         woken: &mut Vec<Woken>,
     ) {
         let intent = self.intents.until(name, now);
+        let silent_at = readers.and_then(|_| self.ask_silent(name, now, woken));
         let Some(queue) = self.queues.get_mut(name) else {
             return;
         };
@@ -153,16 +149,6 @@ impl LockQueues {
             Some((ticket, waiter))
         });
         let behind = next.next();
-        let silent_at = waiter
-            .filter(|(_, waiter)| !waiter.is_shared && readers.is_some() && behind.is_some())
-            .map(|(_, waiter)| waiter.keeps_until);
-        if let Some((ticket, waiter)) = waiter
-            && silent_at.is_some_and(|at| at <= now)
-        {
-            woken.push(waiter.to_wake());
-            self.remove(ticket);
-            return self.set_timer(name, Some(NodeTime::ZERO));
-        }
         let is_read = queue.turn.is_none_or(|turn| turn.is_shared);
         let may_wake = |waiter: &LockWaiter| match waiter.is_shared {
             true => is_read && intent.is_none(),
@@ -193,11 +179,12 @@ impl LockQueues {
 }
 
 impl LockWaiter {
-    fn to_wake(&self) -> Woken {
+    pub(super) fn to_wake(&self) -> Woken {
         Woken {
             client: self.client,
             name: self.name.clone(),
             token: Arc::clone(&self.token),
+            is_turn: true,
         }
     }
 }

@@ -75,12 +75,12 @@ impl Outbox {
         }
     }
 
-    /// Keeps from a client the messages that a lock is free of which this is true. They stay, for nobody: they are counted by place.
+    /// Keeps from a client the messages about locks for which it waits and of which this is true. They stay, for nobody: they are counted by place.
     pub(crate) fn withhold_locks(&mut self, client: ClientId, is_withheld: impl Fn(&[u8]) -> bool) {
         for (one, _) in &mut self.published {
             if let Receivers::Clients(clients) = &mut one.receivers
                 && clients.contains(&client)
-                && one.message.freed_lock().is_some_and(&is_withheld)
+                && one.message.awaited_lock().is_some_and(&is_withheld)
             {
                 clients.retain(|id| *id != client);
             }

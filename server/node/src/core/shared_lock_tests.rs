@@ -62,6 +62,37 @@ fn readers_whose_turn_lapses_and_readers_kept_out_by_an_intent_are_woken_in_time
     );
 }
 
+/// Its process is stopped, say: its connection does not end.
+#[test]
+fn a_writer_that_answers_no_more_lets_readers_in_after_two_messages() {
+    let mut bench = Bench::new(&[]);
+    let [holder, writer, reader] = [(); 3].map(|()| bench.client());
+    bench.run(holder, "LOCK.ACQUIRE job held 30000 SHARED");
+    assert_eq!(bench.run(writer, "LOCK.WAIT job w"), ":1 ");
+    for is_there in [true, false] {
+        bench.advance(Duration::from_secs(5));
+        let tried = bench.run(reader, "LOCK.ACQUIRE job r 30000 SHARED");
+        assert_eq!(tried, KEPT_OUT);
+        assert_eq!(
+            bench.received(writer),
+            ">3 $11 lock-wanted $3 job $1 w ",
+            "at once"
+        );
+        if is_there {
+            assert_eq!(bench.run(writer, "LOCK.WAIT job w"), ":1 ");
+            bench.advance(Duration::from_secs(2));
+            assert_eq!(bench.received(writer), "", "it has answered");
+        }
+    }
+    bench.advance(Duration::from_millis(501));
+    assert_eq!(bench.received(writer), push("job", "w"));
+    let tried = bench.run(reader, "LOCK.ACQUIRE job r 30000 SHARED");
+    assert_eq!(tried, KEPT_OUT);
+    bench.advance(Duration::from_millis(501));
+    let tried = bench.run(reader, "LOCK.ACQUIRE job r 30000 SHARED");
+    assert_eq!(tried, GRANTED);
+}
+
 /// What was synced is there again, with the end of each; what was not is waited for.
 #[test]
 fn a_power_loss_keeps_every_reader_whose_grant_was_synced_until_its_own_end() {

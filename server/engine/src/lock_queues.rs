@@ -37,7 +37,6 @@ use std::time::Duration;
 
 use crate::channels::{ClientId, ClientIds, Published, PushMessage, Receivers};
 use crate::lock_intents::WriterIntents;
-use crate::lock_queues::silent_writers::Unanswered;
 use crate::queue_name::QueueName;
 use crate::reply::Reply;
 use crate::time::NodeTime;
@@ -96,6 +95,14 @@ struct LockWaiter {
     /// When it last asked.
     asked_at: NodeTime,
     unanswered: Option<Unanswered>,
+}
+
+/// What a writer was sent that was asked whether it still waits, and has not answered.
+#[derive(Clone, Copy, Debug)]
+struct Unanswered {
+    /// It was sent its turn, and is sent nothing more.
+    is_turn: bool,
+    until: NodeTime,
 }
 
 /// What a client asks that wants to wait.

@@ -13,17 +13,9 @@
 use std::time::Duration;
 
 use crate::lock_intents::INTENT_LASTS;
-use crate::lock_queues::{LockQueues, Woken, earliest};
+use crate::lock_queues::{LockQueues, Unanswered, Woken, earliest};
 use crate::queue_name::QueueName;
 use crate::time::NodeTime;
-
-/// What a writer was sent and has not answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unanswered {
-    /// It was sent its turn, and is sent nothing more.
-    is_turn: bool,
-    until: NodeTime,
-}
 
 impl LockQueues {
     /// Asks the first writer whether it still waits, if that is due, and takes it out if it has not answered. Readers hold the

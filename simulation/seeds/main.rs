@@ -41,6 +41,7 @@ mod outcomes;
 mod owners;
 mod plan;
 mod readers;
+mod silent_writers;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -96,6 +97,9 @@ struct Arguments {
     /// Callers that read beside each other, and writers.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "far"])]
     readers: bool,
+    /// A reader behind a writer in line that stays, is stopped, or is cut off.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "told", "far", "readers", "owners", "forced", "election", "members"])]
+    silent_writers: bool,
     /// Callers that take locks for an owner, whose callers hold one together.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "told", "far", "readers", "forced", "election", "members"])]
     owners: bool,
@@ -182,7 +186,10 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
                     if seed >= end {
                         break;
                     }
-                    let outcome = run(&arguments.plan(seed), is_shown);
+                    let outcome = match arguments.silent_writers {
+                        true => silent_writers::run(seed, is_shown),
+                        false => run(&arguments.plan(seed), is_shown),
+                    };
                     if done.send((seed, outcome)).is_err() {
                         break;
                     }

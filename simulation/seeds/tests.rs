@@ -1,6 +1,7 @@
 //! Some seeds of whole clusters, and what holds for all of them.
 
 use crate::plan::Plan;
+use crate::silent_writers;
 use crate::world::{SeedReport, run};
 
 /// What comes of a plan whose checks pass. With these options `cluster-seeds` has the same plan.
@@ -113,6 +114,19 @@ fn no_writer_holds_a_lock_beside_readers_and_none_is_starved() {
     );
     assert!(turns > 0, "nobody waited where nothing failed");
     assert!(faults > SEEDS, "{faults} faults");
+}
+
+#[test]
+fn a_reader_passes_a_writer_in_line_that_has_vanished_within_seconds_and_none_that_waits() {
+    let (mut passed, mut written) = (0, 0);
+    for seed in 0..3 * SEEDS {
+        let report = silent_writers::run(seed, false).unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --silent-writers --seed {seed}")
+        });
+        passed += report.read;
+        written += report.acquired - report.read;
+    }
+    assert!(passed > SEEDS && written > SEEDS / 4, "{passed}, {written}");
 }
 
 #[test]

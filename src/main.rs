@@ -32,6 +32,7 @@ mod node;
 mod node_address;
 mod nodes;
 mod nodes_file;
+mod outer_runs;
 mod output;
 #[cfg(feature = "http")]
 mod page;

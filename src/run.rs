@@ -33,7 +33,7 @@ use crate::lock_options::{
 use crate::output::{Format, remark};
 use crate::signals::CaughtSignals;
 use crate::waiting::{self, Wanted};
-use crate::{lock_variables, runtime};
+use crate::{lock_variables, outer_runs, runtime};
 use descendants::Process;
 use end::{EndOptions, LockEnd};
 use hold::{CommandEnd, Hold, Outcome};
@@ -70,6 +70,12 @@ pub(crate) struct Arguments {
     /// QUORLOCK_PERMIT.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     permits: Option<u32>,
+    /// Run the command at once where a `quorlock run` around it holds these locks already
+    ///
+    /// For a script that other scripts start as well, under the same lock. That run renews the lock, frees it, and ends the
+    /// command if it is lost: its options count. Elsewhere the locks are taken as usual.
+    #[arg(long, requires = "command", conflicts_with_all = ["fence", "shared", "permits", "lock_delay"])]
+    reentrant: bool,
     /// Callers that wait stand in line in any case
     #[arg(long = "fair", hide = true)]
     _fair: bool,
@@ -133,6 +139,11 @@ fn lock_and_run(
     let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
     if !arguments.speech.quiet {
         remark_on_failover(&redlock);
+    }
+    if let Some(program) = program.as_ref().filter(|_| arguments.reentrant)
+        && outer_runs::hold_all(&redlock, &arguments.names, ttl)?
+    {
+        return Err(program.replace_this_process());
     }
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
@@ -312,7 +323,12 @@ async fn hold_and_release(
 ) -> Result<u8, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
-    let environment = lock_variables::of(&name_of(&guard), &guard, end.prefix());
+    let mut environment = lock_variables::of(&name_of(&guard), &guard, end.prefix());
+    // What is read is not to be run under: others may read beside it.
+    if !arguments.shared {
+        let runs = outer_runs::with_this_one(guard.token());
+        environment.push((outer_runs::RUNS, runs.into()));
+    }
     let max_hold = arguments.loss.max_hold;
     let hold = Hold {
         guard: &guard,

@@ -21,6 +21,7 @@ use crate::exit_code::{BUSY, FAILED, Failure, NO_QUORUM, SIGNAL_BASE, USAGE};
 use crate::inspect::who;
 use crate::lock_options::{NodeOptions, settle};
 use crate::no_quorum::{causes, incurable, without_vote};
+use crate::outer_runs;
 use crate::output::remark;
 use crate::signals::CaughtSignals;
 
@@ -121,7 +122,17 @@ async fn follow(
             let holder = if is_busy { wanted.holder().await } else { None };
             let holder = holder.map(|holder| format!("; it is {holder}"));
             let situation = situation(name, &waiting, waited);
-            remark(format_args!("{situation}{}", holder.unwrap_or_default()));
+            let own = match &waiting {
+                Waiting::Busy {
+                    holder: Some(token),
+                    ..
+                } if outer_runs::have(token) => format!("; {OUTER}"),
+                _ => String::new(),
+            };
+            remark(format_args!(
+                "{situation}{}{own}",
+                holder.unwrap_or_default()
+            ));
         }
     }
     // The call has ended, and its outcome is looked at next.
@@ -204,8 +215,17 @@ fn failure(name: &OsStr, error: AcquireError) -> Failure {
         AcquireError::Invalid { .. } => USAGE,
         _ => FAILED,
     };
-    Failure::new(code, error)
+    let is_outer =
+        matches!(&error, AcquireError::Busy { holder: Some(token), .. } if outer_runs::have(token));
+    let failure = Failure::new(code, error);
+    match is_outer {
+        true => failure.remedy(OUTER),
+        false => failure,
+    }
 }
+
+/// Where the lock is free only once this command has ended.
+const OUTER: &str = "that is the run around this command, which would wait for itself: quorlock run --reentrant runs under its lock";
 
 /// One attempt, or two, may have met a network that was slow for a moment.
 const TOO_SHORT_MAX: u32 = 3;

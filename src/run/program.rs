@@ -1,7 +1,9 @@
 //! Finds the command to run, before anything is locked for it.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::fs::{Access, access};
 
@@ -61,6 +63,13 @@ impl Program {
             format!("there is no command '{shown}'; the lock was not taken"),
         )
         .remedy("check its spelling, or name it with its path; shell words need: sh -c '...'"))
+    }
+
+    /// Becomes the command. Returns only if that failed.
+    pub(super) fn replace_this_process(&self) -> Failure {
+        let mut command = Command::new(&self.path);
+        let error = command.arg0(self.typed()).args(self.arguments()).exec();
+        Failure::failed(format!("cannot run {}: {error}", self.path.display()))
     }
 
     pub(super) fn path(&self) -> &Path {

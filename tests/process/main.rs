@@ -57,6 +57,7 @@ mod run_end;
 mod run_far;
 mod run_kept;
 mod run_permits;
+mod run_reentrant;
 mod run_several;
 mod run_shared;
 mod run_textfile;

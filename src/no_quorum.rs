@@ -167,6 +167,9 @@ fn remedy(cause: &Cause) -> &'static str {
         Cause::WithoutSharedLocks => {
             "leave --shared out, upgrade nodes of an earlier version, or list nodes of Quorlock alone"
         }
+        Cause::NoNextFence { .. } => {
+            "leave --fence out: these nodes count no further, and only new ones begin anew"
+        }
         Cause::FencesLost => "run `quorlock node sync` with the list of all nodes",
         Cause::Refused(text) if text.contains("restart-delay-max") => {
             "choose a shorter --ttl (with --lock-delay, the sum counts), or raise restart-delay-max on every node"

@@ -18,7 +18,7 @@ mod release;
 pub use acquire_error::{AcquireError, TooShort};
 pub use build_error::BuildError;
 pub use cause::{Cause, NodeAnswer, NodeReport};
-pub(crate) use cause::{lines, owner};
+pub(crate) use cause::{FENCE_MAX, lines, owner};
 pub use connection_error::ConnectionError;
 pub(crate) use duration::show_duration;
 pub use loss::{ExtendError, Loss};

@@ -203,6 +203,44 @@ async fn nodes_wiped_under_a_held_lock_give_no_fence_that_was_given_before() {
     assert!(next > earlier, "{next} after {earlier}");
 }
 
+/// Numbers end, and nodes may be driven apart. The error says so, and not that the nodes which have granted the lock are none.
+#[tokio::test]
+async fn nodes_that_count_no_further_together_are_named_with_their_fences() {
+    let last = i64::MAX.unsigned_abs();
+    let far = 1 << 60;
+    let cases = [
+        ([last; 5], "largest fence there that there is", true),
+        ([0, 0, far, 2 * far, 3 * far], "too far from those", false),
+    ];
+    for (ceilings, said, is_permanent) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = Embedded::five(&folder).await;
+        for (node, ceiling) in nodes.iter().zip(ceilings) {
+            let adopted = node.call(&["LOCK.ADOPT", &ceiling.to_string()]).await;
+            assert_eq!(adopted, format!(":{ceiling}\r\n"));
+        }
+        let redlock = listed(&nodes).build().unwrap();
+        let attempt = request(&redlock).wait(Wait::None).acquire();
+        let error = attempt.await.unwrap_err();
+        let mut named = 0;
+        for cause in causes(&error) {
+            let Cause::NoNextFence { fence } = cause else {
+                continue;
+            };
+            named += 1;
+            // One of them has taken what the others refused.
+            let is_told = |ceiling: &u64| fence.wrapping_sub(*ceiling) <= 1;
+            assert!(ceilings.iter().any(is_told), "{error}");
+            assert_eq!(cause.is_permanent(), is_permanent, "{error}");
+        }
+        assert!(named >= 3, "{error}");
+        assert!(error.to_string().contains(said), "{error}");
+        // Nothing is left of it, and locks without a fence are as ever.
+        let plain = redlock.lock("a").wait(Wait::For(TTL)).acquire().await;
+        assert!(plain.unwrap().is_valid());
+    }
+}
+
 #[tokio::test]
 async fn servers_without_fences_are_named_and_no_number_is_made_up() {
     let nodes: Vec<FakeNode> = ["a", "b", "c"].map(FakeNode::start).into();

@@ -97,7 +97,26 @@ impl Acquisition {
             {
                 None
             }
-            Next::Fail => Some(Decision::NoQuorum),
+            Next::Fail => {
+                self.note_fences_without_next();
+                Some(Decision::NoQuorum)
+            }
+        }
+    }
+
+    /// Where no number is left that enough nodes would take, that is the reason, and not that they have granted the lock.
+    fn note_fences_without_next(&mut self) {
+        let quorum = self.terms.quorum();
+        let fencing = self.fencing.as_ref();
+        let Some(fencing) = fencing.filter(|fencing| fencing.has_no_next(quorum)) else {
+            return;
+        };
+        for (node, vote) in self.votes.iter_mut().enumerate() {
+            if matches!(vote, Vote::Told(Answer::Granted(_)))
+                && let Some(fence) = fencing.told_by(node)
+            {
+                *vote = Vote::Told(Answer::Not(Cause::NoNextFence { fence }));
+            }
         }
     }
 }

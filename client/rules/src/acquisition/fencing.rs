@@ -7,6 +7,7 @@
 
 use crate::answer::FenceAnswer;
 use crate::clock::ClientInstant;
+use crate::outcome::FENCE_MAX;
 use crate::votes::{Ballot, Identity, NodeIndex};
 
 /// What an attempt knows of the nodes' fences, and what it asks them to take.
@@ -199,11 +200,7 @@ impl Fencing {
     /// One more than the largest number that a majority has told. Says whether there is such a number.
     fn raise(&mut self, quorum: usize) -> bool {
         let next = self.known(quorum).and_then(|fence| fence.checked_add(1));
-        let next = next.filter(|next| {
-            *next <= FENCE_MAX
-                && self.fence != Some(*next)
-                && self.too_high.is_none_or(|high| *next < high)
-        });
+        let next = next.filter(|next| self.fence != Some(*next) && !self.is_out_of_reach(*next));
         let Some(next) = next.filter(|_| self.rounds < ROUNDS_MAX) else {
             return false;
         };
@@ -215,6 +212,22 @@ impl Fencing {
             }
         }
         true
+    }
+
+    /// Whether no number is left for nodes that have granted the lock: the last one is taken, or they are so far apart that each
+    /// number is refused by too many.
+    pub(super) fn has_no_next(&self, quorum: usize) -> bool {
+        let known = self.known(quorum);
+        known.is_some_and(|known| self.is_out_of_reach(known.saturating_add(1)))
+    }
+
+    fn is_out_of_reach(&self, number: u64) -> bool {
+        number > FENCE_MAX || self.too_high.is_some_and(|high| number >= high)
+    }
+
+    /// The largest fence of the name that this node has told.
+    pub(super) fn told_by(&self, node: NodeIndex) -> Option<u64> {
+        self.nodes.get(node).and_then(|node| node.told)
     }
 
     /// Who granted the lock under this entry, where it may still take a fence.
@@ -250,8 +263,6 @@ impl Fencing {
     }
 }
 
-/// The largest fence that nodes take.
-const FENCE_MAX: u64 = i64::MAX.unsigned_abs();
 /// Nodes refuse a larger step. A node that is further ahead than that of the others is left out.
 const STEP_MAX: u64 = 1 << 40;
 /// Each round finds a larger number only where another caller has raised it meanwhile, who then had the lock there as well.

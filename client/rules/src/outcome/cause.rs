@@ -91,6 +91,12 @@ pub enum Cause {
     WithoutSharedLocks,
     /// The node may have lost fences that it took, so it takes none until it has been told what the others took.
     FencesLost,
+    /// The node has granted the lock, and no larger fence can be had: the name has the largest one there that there is, or one that
+    /// is too far from those of the other nodes.
+    NoNextFence {
+        /// The fence of the name there.
+        fence: u64,
+    },
     /// The lock is not, or no longer, under our token there.
     NotOurs,
     /// The operation was decided before this node answered. It is connected, and nothing is known against it.
@@ -171,6 +177,15 @@ impl fmt::Display for Cause {
             Self::FencesLost => formatter.write_str(
                 "it may have lost fences that it took, so it does not vote for a lock that is to have one; run `quorlock node sync` with the list of all nodes",
             ),
+            Self::NoNextFence { fence: FENCE_MAX } => write!(
+                formatter,
+                "it has granted the lock, and the name has the largest fence there that there is, {FENCE_MAX}: acquire the lock without a fence, or list new nodes"
+            ),
+            Self::NoNextFence { fence } => write!(
+                formatter,
+                "it has granted the lock, and the fence of the name there, {fence}, is too far from those of other nodes for one that a majority would take; \
+                 give the largest LOCK.CEILING of the nodes that are right to LOCK.ADOPT on each of them"
+            ),
             Self::NotOurs => formatter.write_str("does not hold the lock for this token"),
             Self::NotWaitedFor => formatter
                 .write_str("connected, and had not answered yet when the others had decided"),
@@ -180,6 +195,9 @@ impl fmt::Display for Cause {
         }
     }
 }
+
+/// The largest fence that nodes take.
+pub(crate) const FENCE_MAX: u64 = i64::MAX.unsigned_abs();
 
 const AGENT: &str = "it is an agent and no node: it keeps no locks, and its vote would be that of its own nodes once more, so it does not vote; \
      list those nodes and not the agent, or give a lock library the agent's address alone, as that of its one Redis";

@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 
-use super::cause::Cause;
+use super::cause::{Cause, FENCE_MAX};
 
 impl Cause {
     /// Whether this lasts until somebody changes the list of nodes, a node's settings or a user's
@@ -29,6 +29,8 @@ impl Cause {
             Self::MixedClusters { may_pass, .. } => !may_pass,
             Self::Invalid(_) | Self::WithoutFences | Self::FencesLost => true,
             Self::WithoutSharedLocks => true,
+            // Nodes that are away may be nearer to this one than those that have answered.
+            Self::NoNextFence { fence } => *fence == FENCE_MAX,
             // Clients come and go; passwords and protected mode stay.
             Self::LoginRefused(text) => !text.contains("max number of clients"),
             Self::Refused(text) | Self::Unidentified(text) => {
@@ -86,6 +88,7 @@ mod tests {
                 may_pass: false,
             },
             Cause::Agent,
+            Cause::NoNextFence { fence: FENCE_MAX },
             Cause::SameNode(text("redis://a:1")),
             Cause::LoginRefused(text("WRONGPASS invalid username-password pair")),
             Cause::LoginRefused(text("DENIED Redis is running in protected mode")),
@@ -130,6 +133,7 @@ mod tests {
             },
             Cause::Silent,
             Cause::WentBack { left },
+            Cause::NoNextFence { fence: 7 },
             Cause::NotConnected,
         ] {
             assert!(!passing.is_permanent(), "{passing}");

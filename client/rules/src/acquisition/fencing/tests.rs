@@ -150,8 +150,10 @@ fn a_node_that_is_far_ahead_is_left_out_and_numbers_end() {
     let last = i64::MAX.unsigned_abs();
     let mut fencing = granted(None, &[last, last, last]);
     assert_eq!(go_on(&mut fencing), (Next::Fail, vec![]));
+    assert!(fencing.has_no_next(3) && fencing.told_by(2) == Some(last));
     let mut fencing = granted(None, &[last - 1, last - 1, last - 1]);
     assert_eq!(go_on(&mut fencing).1[0], (0, last));
+    assert!(!fencing.has_no_next(3), "this one is left");
 }
 
 #[test]
@@ -169,6 +171,7 @@ fn rounds_end() {
         }
     }
     assert_eq!(rounds, 8);
+    assert!(!fencing.has_no_next(3), "others were faster");
 }
 
 #[test]
@@ -180,6 +183,7 @@ fn one_node_far_ahead_among_the_first_is_left_out_when_others_have_told() {
     fencing.answered(1, far + 1, &FenceAnswer::TooHigh);
     fencing.answered(2, far + 1, &taken(2));
     assert_eq!(go_on(&mut fencing), (Next::Fail, vec![]));
+    assert!(fencing.has_no_next(3), "of these three");
     fencing.note(3, 0);
     fencing.granted(3, by(3), None);
     let (next, asked) = go_on(&mut fencing);

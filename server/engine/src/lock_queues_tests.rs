@@ -293,26 +293,55 @@ fn names_tokens_and_waiters_are_bounded() {
     }
     assert_eq!(join(1, b"one more", b"t"), Err(QueueRefusal::NamesOfClient));
     assert_eq!(join(1, &[0; 8], b"u"), Ok(1), "not another name");
-    let long = vec![b'n'; BYTES_MAX / 2];
-    assert_eq!(join(2, &long, b"t"), Ok(1));
-    assert_eq!(join(3, &long, b"t"), Err(QueueRefusal::Bytes));
-    assert_eq!(join(3, b"short", b"t"), Ok(1));
-    let mut crowd = LockQueues::default();
-    let name = QueueName::new(0, b"job");
-    for client in 0..WAITERS_MAX {
-        let client = u64::try_from(client).unwrap();
-        crowd
-            .join(to_write(client, b"t"), &name, Some(HELD), NOW)
-            .unwrap();
+    let long = vec![b'n'; BYTES_MAX / 4];
+    for client in 2..5 {
+        assert_eq!(
+            join(client, &long, b"t"),
+            Ok(usize::try_from(client).unwrap() - 1)
+        );
     }
-    let refused = crowd.join(to_write(u64::MAX, b"t"), &name, Some(HELD), NOW);
-    assert_eq!(refused, Err(QueueRefusal::Waiters));
+    assert_eq!(join(5, &long, b"t"), Err(QueueRefusal::Bytes));
+    assert_eq!(join(5, b"short", b"t"), Ok(1));
 }
 
-/// A sixteenth of all that may wait shows it, and the bytes of all.
+/// A million clients want the lock of one name, or a million names are wanted by as many clients as that takes.
 #[test]
-fn the_names_of_clients_that_have_gone_leave_in_steps_and_as_many_as_may_wait_are_few_bytes() {
-    let count = WAITERS_MAX / 16;
+fn of_a_million_waiters_those_are_refused_that_the_memory_is_too_small_for() {
+    const MILLION: usize = 1 << 20;
+    for (names, bytes_each) in [
+        (1, WAITER_BYTES + 16),
+        (MILLION, WAITER_BYTES + QUEUE_BYTES + 16),
+    ] {
+        let mut queues = LockQueues::default();
+        let name = |number: usize| QueueName::new(0, &(number % names).to_le_bytes());
+        let client = |number: usize| match names {
+            1 => u64::try_from(number).unwrap(),
+            _ => u64::try_from(number / NAMES_PER_CLIENT_MAX).unwrap(),
+        };
+        let join = |queues: &mut LockQueues, number: usize| {
+            let request = to_write(client(number), b"a token");
+            queues.join(request, &name(number), Some(HELD), NOW)
+        };
+        let refused = (0..MILLION).find(|number| join(&mut queues, *number).is_err());
+        let count = refused.expect("a million is too many");
+        assert_eq!(join(&mut queues, count), Err(QueueRefusal::Bytes));
+        assert_eq!(queues.len(), count);
+        assert!(queues.taken_bytes() <= BYTES_MAX);
+        assert!(
+            count.abs_diff(BYTES_MAX / bytes_each) < count / 100,
+            "{count}"
+        );
+        // Who waits already asks again and keeps its place, and a client that leaves makes room.
+        assert!(join(&mut queues, 0).is_ok());
+        queues.leave_all(client(0));
+        while queues.forget_departed(1_000) == 0 {}
+        assert!(join(&mut queues, count).is_ok());
+    }
+}
+
+#[test]
+fn the_names_of_clients_that_have_gone_leave_in_steps() {
+    let count = 1 << 16;
     let mut queues = LockQueues::default();
     let name = |number: usize| QueueName::new(0, &number.to_le_bytes());
     let client = |number: usize| u64::try_from(number / NAMES_PER_CLIENT_MAX).unwrap();
@@ -321,7 +350,6 @@ fn the_names_of_clients_that_have_gone_leave_in_steps_and_as_many_as_may_wait_ar
         let joined = queues.join(request, &name(number), Some(HELD), NOW);
         assert_eq!(joined, Ok(1));
     }
-    assert!(queues.bytes * 16 < BYTES_MAX, "{}", queues.bytes);
     for client in 0..=client(count - 1) {
         queues.leave_all(client);
     }

@@ -101,12 +101,8 @@ fn refusal(refusal: QueueRefusal) -> ErrorReply {
         QueueRefusal::NamesOfClient => {
             "ERR a connection may wait for 16384 locks: give up some with LOCK.UNWAIT, or open another connection"
         }
-        QueueRefusal::Waiters => {
-            "ERR 1048576 clients wait for locks here, and no more may: try again after some time without waiting"
-        }
         QueueRefusal::Bytes => {
-            "ERR the names and tokens of those who wait for locks here take 64 MiB, and may take no more: try again after \
-             some time without waiting"
+            "ERR those who wait for locks here take 256 MiB, and may take no more: try again after some time without waiting"
         }
     })
 }

@@ -31,6 +31,8 @@ pub(crate) mod linger;
 #[cfg(test)]
 mod lock_bench_tests;
 #[cfg(test)]
+mod lock_command_tests;
+#[cfg(test)]
 mod lock_info_tests;
 #[cfg(test)]
 mod lock_wait_tests;

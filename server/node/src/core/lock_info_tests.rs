@@ -126,18 +126,3 @@ fn what_a_transaction_or_a_killed_client_took_has_a_name_as_well() {
     let shown = run(&mut node, "LOCK.INFO job");
     assert!(shown.starts_with("%16 $4 type "), "{shown}");
 }
-
-#[test]
-fn in_its_restart_delay_a_node_shows_no_lock_and_breaks_none() {
-    let machine = Machine::new();
-    let mut node = machine.start();
-    assert_eq!(run(&mut node, "SET job token NX PX 30000"), GRANTED);
-    drop(node);
-    let mut node = machine.start();
-    assert!(!node.is_serving());
-    for line in ["LOCK.INFO job", "LOCK.LIST", "LOCK.FORCE-RELEASE job token"] {
-        let (reply, of_get) = (run(&mut node, line), run(&mut node, "GET job"));
-        assert!(reply.starts_with('-'), "{line}: {reply}");
-        assert_eq!(reply, of_get, "{line}");
-    }
-}

@@ -242,24 +242,7 @@ fn what_may_not_wait_is_refused() {
         let line = format!("LOCK.WAIT job t0 {options}");
         refused(&mut bench, &line, "-ERR syntax error");
     }
-    for command in ["'lock.wait',KEYS[1],'t'", "'lock.unwait',KEYS[1]"] {
-        let script = format!("EVAL return(redis.call({command})) 1 job");
-        refused(
-            &mut bench,
-            &script,
-            "-ERR This Redis command is not allowed from script",
-        );
-    }
     refused(&mut bench, "LOCK.SESSION ON", "-ERR a node keeps each lock");
-    for command in ["LOCK.WAIT job t0", "LOCK.UNWAIT job", "LOCK.SESSION ON"] {
-        bench.run(client, "MULTI");
-        refused(
-            &mut bench,
-            command,
-            "-ERR Command not allowed inside a transaction",
-        );
-        refused(&mut bench, "EXEC", "-EXECABORT");
-    }
 }
 
 #[test]

@@ -102,3 +102,43 @@ fn times_that_no_node_could_keep_are_refused() {
         );
     }
 }
+
+#[test]
+fn permits_locks_with_fences_and_several_locks_are_kept_as_a_lock_is() {
+    let shell = cluster();
+    let kinds: [(&[&str], &[&str]); 3] = [
+        (&["p", "--permits", "1"], &["p", "--permits", "1"]),
+        (&["f", "--fence"], &["f"]),
+        (&["s", "t"], &["t"]),
+    ];
+    for (words, other) in kinds {
+        let run = |words: &[&str], more: &[&str]| {
+            let ended = shell.quorlock(&[&["run"], words, more].concat());
+            (ended.code, ended.stderr)
+        };
+        let prefixed = |prefix: &'static str| ["--prefix", prefix];
+        let [held, lost, free] = ["held", "lost", "free"].map(prefixed);
+        let hold = [&held[..], &["--hold-at-least", "1h", "--", "true"]].concat();
+        assert_eq!(run(words, &hold), (Some(0), String::new()), "{words:?}");
+        let delay = [
+            &lost[..],
+            &[
+                "--lock-delay",
+                "20s",
+                "--max-hold",
+                "300ms",
+                "--",
+                "sleep",
+                "9999",
+            ],
+        ];
+        assert_eq!(run(words, &delay.concat()).0, Some(70), "{words:?}");
+        let once = [&free[..], &["--max-hold", "300ms", "--", "sleep", "9999"]].concat();
+        assert_eq!(run(words, &once).0, Some(70), "{words:?}");
+        for (prefix, wait, code) in [(held, "0", 75), (lost, "0", 75), (free, "5s", 0)] {
+            let attempt = [&prefix[..], &["-w", wait, "--", "true"]].concat();
+            let (ended, said) = run(other, &attempt);
+            assert_eq!(ended, Some(code), "{other:?} {prefix:?}: {said}");
+        }
+    }
+}

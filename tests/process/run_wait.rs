@@ -135,8 +135,25 @@ fn a_holder_says_what_it_is_told_to_say_or_nothing() {
         shown.contains("quorlock@"),
         "the connection's name: {shown}"
     );
-    let long = shell.quorlock(&["acquire", "c", "--owner", &"x".repeat(257)]);
-    assert_eq!(long.code, Some(64), "{}", long.stderr);
+    // What no node takes is not sent, and is not repeated on a terminal.
+    let hostile = format!("\u{1b}[2J\u{7}{}", "x".repeat(100_000));
+    for text in [&*"x".repeat(257), "a\nb", "\u{9b}31m", &hostile] {
+        for words in [
+            &["acquire", "c", "--owner", text][..],
+            &["run", "c", "--owner", text, "--", "true"],
+            &["elect", "c", text],
+        ] {
+            let ended = shell.quorlock(words);
+            assert_eq!(ended.code, Some(64), "{}: {}", words[0], ended.stderr);
+            let said = "has 1 to 256 bytes and no control characters";
+            assert!(ended.stderr.contains(said), "{}", ended.stderr);
+            assert!(ended.stderr.len() < 500, "{}", ended.stderr.len());
+        }
+    }
+    assert_eq!(
+        shell.quorlock(&["run", "c", "-n", "--", "true"]).code,
+        Some(0)
+    );
 }
 
 #[test]

@@ -11,6 +11,9 @@ use crate::clock;
 /// The variable that says what names begin with.
 pub(crate) const PREFIX: &str = "QUORLOCK_PREFIX";
 
+/// Those that not every lock has.
+const OPTIONAL: [&str; 2] = ["QUORLOCK_FENCE", "QUORLOCK_PERMIT"];
+
 /// What is told of a lock.
 pub(crate) struct LockFacts<'a> {
     token: &'a Token,
@@ -69,9 +72,17 @@ pub(crate) fn of<'a>(
     variables
 }
 
-/// Commands that give a shell these variables, whatever characters are in them.
+/// The variables in this process's environment that are those of another lock, and would pass for this one's: a fence, for one.
+pub(crate) fn of_another(variables: &[(&str, OsString)]) -> impl Iterator<Item = &'static str> {
+    let others = OPTIONAL.into_iter();
+    let others = others.filter(move |name| variables.iter().all(|(set, _)| set != name));
+    others.filter(|name| std::env::var_os(name).is_some())
+}
+
+/// Commands that give a shell these variables, whatever characters are in them, and none of another lock.
 pub(crate) fn as_exports(variables: &[(&str, OsString)]) -> Vec<u8> {
-    let mut text = Vec::new();
+    let unset = of_another(variables).map(|name| format!("unset {name}"));
+    let mut text = unset.collect::<Vec<_>>().join("\n").into_bytes();
     for (name, value) in variables {
         if !text.is_empty() {
             text.push(b'\n');

@@ -15,6 +15,7 @@ use super::descendants;
 use super::program::Program;
 use crate::exit_code::{FAILED, SIGNAL_BASE};
 use crate::launch::{self, Bond};
+use crate::lock_variables;
 
 /// A command that was started and not yet reaped.
 #[derive(Debug)]
@@ -72,6 +73,9 @@ impl Job {
         };
         let mut command = launch::command(bond, program.path(), program.typed());
         command.args(program.arguments());
+        for name in lock_variables::of_another(environment) {
+            command.env_remove(name);
+        }
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         let child = command.spawn()?;
         Ok(Self {

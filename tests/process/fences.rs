@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use quorlock_testkit::Wire;
+use quorlock_testkit::{Wire, binary};
 
 use crate::run::{addresses, cluster};
 use crate::shell::await_end;
@@ -34,6 +34,24 @@ fn of_twenty_at_once_each_has_a_fence_above_that_of_the_one_before() {
     assert!(export.contains("export QUORLOCK_FENCE='1'"), "{export}");
     let plain = shell.succeed(&["run", "c", "--", "sh", "-c", "echo \"[$QUORLOCK_FENCE]\""]);
     assert_eq!(plain, "[]\n");
+}
+
+/// A resource would take it for the fence of the inner lock.
+#[test]
+fn a_lock_within_a_lock_that_has_a_fence_does_not_get_that_one() {
+    let shell = cluster();
+    let shows = "echo $QUORLOCK_NAME [$QUORLOCK_FENCE] [$QUORLOCK_PERMIT]";
+    let script = format!(
+        "{shows}; $q run b -- sh -c '{shows}'; $q run p --permits 1 -- $q run c -- sh -c '{shows}'
+         eval \"$($q acquire d --export)\"; {shows}; eval \"$($q acquire e --fence --export)\"; {shows}"
+    );
+    fs::write(shell.file("inner.sh"), script).unwrap();
+    let mut command = shell.command(&["run", "a", "--fence", "--", "sh", "inner.sh"]);
+    let ended = command.env("q", binary::quorlock()).output().unwrap();
+    let shown = String::from_utf8(ended.stdout).unwrap();
+    let lines: Vec<&str> = shown.lines().collect();
+    let all = ["a [1] []", "b [] []", "c [] []", "d [] []", "e [1] []"];
+    assert_eq!(lines, all, "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
 #[test]

@@ -449,6 +449,7 @@ Examples:
   quorlock run nightly -n --busy-ok --hold-at-least 5m -- ./nightly.sh    also where their clocks differ
   quorlock run upload --permits 4 -- ./upload.sh   at most four at once, on all machines
   quorlock run account:1 account:2 -- ./transfer.sh    both locks or none, without a deadlock
+  quorlock run backup --reentrant -- ./backup.sh   at once where a run around it holds the lock
   quorlock run backup                              hold the lock until Ctrl-C
 
 The command sees QUORLOCK_NAME (of several names each on a line of its own), QUORLOCK_TOKEN and

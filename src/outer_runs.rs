@@ -93,7 +93,7 @@ fn tokens() -> Vec<Token> {
     let ancestors: Vec<u32> = ancestors().collect();
     let of_ancestor = |run: &str| {
         let (process, token) = run.split_once(':')?;
-        let process = process.parse().ok()?;
+        let process = process.parse::<u32>().ok()?;
         (ancestors.contains(&process) && !token.is_empty()).then(|| Token::from(token))
     };
     runs.split(' ').rev().filter_map(of_ancestor).collect()
@@ -107,7 +107,8 @@ fn parent(process: u32) -> Option<u32> {
     let status = fs::read(format!("/proc/{process}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    line.trim().parse().ok().filter(|parent| *parent > 0)
+    let parent = line.trim().parse::<u32>().ok()?;
+    (parent > 0).then_some(parent)
 }
 
 /// The list of processes changes while it is read.

@@ -95,7 +95,7 @@ fn a_wait_for_the_run_around_the_command_is_named() {
     let said = "that is the run around this command";
     for (wait, said) in [
         ("-n", format!("\n  {said}")),
-        ("-w 4s", format!("; {said}")),
+        ("-w 6s", format!("; {said}")),
     ] {
         let script = format!("$q run a {wait} -- echo runs || echo $?");
         let ended = under(&shell, &["a"], &script);

@@ -173,6 +173,15 @@ fn an_agent_whose_user_has_no_right_to_info_is_named_and_keeps_no_lock() {
     let users = private(&shell, "users.acl", users);
     let (_agent, address) = agent_at(&shell, &["--", "--aclfile", &users], "agent.log");
     let url = format!("redis://bob:secret@{address}");
+    let other = shell.quorlock(&[
+        "agent",
+        "--port",
+        "0",
+        "--votes-by-address",
+        "--nodes",
+        &url,
+    ]);
+    assert_eq!(other.code, Some(64), "{}", other.stderr);
     for job in [&["job", "-n"][..], &["job", "-n", "--shared"]] {
         let options = ["run", "--votes-by-address", "--ttl", "50s", "--nodes", &url];
         let ended = shell.quorlock(&[&options[..], job, &["--", "true"]].concat());

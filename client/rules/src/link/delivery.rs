@@ -52,7 +52,7 @@ impl Link {
         }
     }
 
-    /// What answers is an agent, which has not said so when the connection was made: its user has no right to INFO. Readers go by the whole token that
+    /// What answers is an agent of an earlier version, which says to no user without the right to INFO that it is one. Readers go by the whole token that
     /// the agent has made of theirs, so the release of the attempt frees nothing there.
     fn met_agent(&mut self, request: &Request, token: Option<Token>, world: &mut Surroundings<'_>) {
         self.heard(request, world.now);

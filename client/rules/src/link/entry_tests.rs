@@ -185,24 +185,30 @@ fn an_agent_is_no_node_however_votes_are_counted_and_a_check_of_it_takes_it_for_
                 takes_agent,
                 ..Settings::default()
             };
-            let mut node = Node::with_settings(&settings);
-            node.submit(Kind::Take).unwrap();
-            let id = node.opened();
-            node.log_in(id, "0000\r\nquorlock_agent:1");
-            let told = node.submit(Kind::Take);
-            if !takes_agent {
-                assert_eq!(told, Err(Cause::Agent), "{votes_by:?}");
-                assert_eq!(node.in_flight(), []);
-            } else if votes_by == VotesBy::Address {
-                assert_eq!(told, Ok(()));
-            } else {
-                assert!(matches!(told, Err(Cause::Unidentified(_))), "{told:?}");
+            for info in [
+                "$18\r\nquorlock_agent:1\r\n\r\n",
+                // Its user may not send INFO.
+                "-NOPERM this user has no permissions to run the 'info' command on this agent\r\n",
+            ] {
+                let mut node = Node::with_settings(&settings);
+                node.submit(Kind::Take).unwrap();
+                let id = node.opened();
+                node.log_in_with(id, info);
+                let told = node.submit(Kind::Take);
+                if !takes_agent {
+                    assert_eq!(told, Err(Cause::Agent), "{votes_by:?} {info}");
+                    assert_eq!(node.in_flight(), []);
+                } else if votes_by == VotesBy::Address {
+                    assert_eq!(told, Ok(()));
+                } else {
+                    assert!(matches!(told, Err(Cause::Unidentified(_))), "{told:?}");
+                }
             }
         }
     }
 }
 
-/// A user without the right to INFO does not see that it is one when it connects.
+/// One of an earlier version does not say that it is one to a user without the right to INFO.
 #[test]
 fn an_agent_that_is_known_by_its_reply_alone_has_no_vote_and_keeps_no_lock() {
     let settings = Settings {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
 
+use super::agent;
 use crate::answer::{Answer, ExtendAnswer, FenceAnswer, Info, NodeCeiling, NodeFence};
 use crate::outcome::{Cause, NodeRelease};
 use crate::register::{LogState, Membership};
@@ -223,7 +224,7 @@ pub(crate) fn exists(reply: &OwnedFrame) -> Option<bool> {
 
 pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
     let OwnedFrame::BulkString(text) = reply else {
-        return Err(refusal(reply));
+        return agent::withheld_info(reply).ok_or_else(|| refusal(reply));
     };
     let text = String::from_utf8_lossy(text);
     let field = |name: &str| {

@@ -132,11 +132,11 @@ fn denied(
     }
 }
 
-/// The refusal of a request.
-fn refusal(denial: &Denial, request: NamedRequest<'_>) -> ErrorReply {
+/// The refusal of a request, with the place where it is refused, if that is named.
+fn refusal(denial: &Denial, request: NamedRequest<'_>, place: &str) -> ErrorReply {
     match denial {
         Denial::Command => ErrorReply::new(format!(
-            "NOPERM this user has no permissions to run the '{}' command",
+            "NOPERM this user has no permissions to run the '{}' command{place}",
             request.full_name()
         )),
         Denial::Key(_) => NO_KEY,
@@ -181,7 +181,7 @@ impl Session {
             let denial = user.check(request.asked()?).err()?;
             let denied = denied(&denial, request, &user, DenialContext::TopLevel);
             lock(&refused).push(denied);
-            Some(refusal(&denial, request))
+            Some(refusal(&denial, request, ""))
         }))
     }
 
@@ -259,7 +259,8 @@ impl Batch<'_> {
             // As in Redis that comes first. Here nothing is executed that was not checked.
             Err(error) => error,
             Ok(()) => match self.denial(session, request, context(session))? {
-                Some(denial) => refusal(&denial, request),
+                Some(denial) if self.has_upstream() => refusal(&denial, request, ON_AGENT),
+                Some(denial) => refusal(&denial, request, ""),
                 None => return Ok(None),
             },
         };
@@ -360,6 +361,8 @@ const ALWAYS_CHECKED: u64 = u64::MAX;
 /// More refusals of one script are not noted: it may try for as long as it runs.
 const SCRIPT_DENIALS_MAX: usize = 16;
 
+/// Clients know an agent by these words where they may not send INFO: they are a part of the protocol.
+const ON_AGENT: &str = " on this agent";
 /// To a command that has waited, on a connection that is about to be closed for the same reason.
 const USER_IS_GONE: ErrorReply = ErrorReply::fixed("NOPERM this user was deleted");
 const NO_KEY: ErrorReply = ErrorReply::fixed(

@@ -82,6 +82,19 @@ fn what_a_script_may_call_is_asked_when_it_is_executed() {
     assert!(tested.take_one().script_guard.is_none(), "it is no script");
 }
 
+/// Its client knows by these words that it is no node, whichever rights it has.
+#[test]
+fn a_command_that_a_user_may_not_send_is_refused_in_the_name_of_an_agent() {
+    let mut tested = Tested::new();
+    let admin = tested.connect();
+    tested.ask(admin, "ACL SETUSER bob on >x +@all -info ~*");
+    let bob = logged_in(&mut tested, "bob");
+    assert_eq!(
+        tested.ask(bob, "INFO server"),
+        "-NOPERM this user has no permissions to run the 'info' command on this agent\r\n"
+    );
+}
+
 #[test]
 fn one_that_waits_no_more_stays() {
     let mut tested = Tested::new();

@@ -291,6 +291,46 @@ fn an_extension_renames_the_attempt_of_another_agent_and_no_token_that_its_holde
 }
 
 #[test]
+fn a_release_is_owed_for_the_time_that_an_extension_in_vain_may_have_given() {
+    let mut agent = agent();
+    let take = request(&["SET", "a", "me", "NX", "PX", "1000"]);
+    actions(&mut agent, now(), take);
+    let token = Token::from("me~attempt-0123456789abcdef");
+    let acquired = Outcome::Acquired {
+        token: token.clone(),
+        valid_until: now().after(TTL),
+        fence: None,
+        permit: None,
+    };
+    actions(&mut agent, now(), Event::Outcome(RequestId(1), acquired));
+    actions(&mut agent, now(), request(&["PEXPIRE", "a", "8000"]));
+    let held = Reading::Held {
+        token,
+        left: Some(TTL),
+        longest: Some(TTL),
+    };
+    let read = Event::Outcome(RequestId(1), Outcome::Read(Ok(held)));
+    let asked = actions(&mut agent, now(), read);
+    assert!(matches!(&asked[..], [Action::Ask(_, Call::SetEnd { .. })]));
+    // A majority has confirmed it, and too late for its caller.
+    let extended = Outcome::Extended(Ok(Extended {
+        valid_until: now().after(TTL * 7),
+        kept_until: None,
+    }));
+    let done = actions(&mut agent, now(), Event::Outcome(RequestId(1), extended));
+    assert!(matches!(
+        &done[..],
+        [Action::Reply(_, Reply::Error(error))] if error.code() == b"NOQUORUM"
+    ));
+    match &actions(&mut agent, now(), request(&["DEL", "a"]))[..] {
+        [Action::Ask(_, Call::Release { lasts, .. })] => {
+            assert!(*lasts > Some(TTL * 7), "{lasts:?}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_release_is_owed_for_the_time_that_lock_extend_has_given() {
     let mut agent = agent();
     let take = request(&["SET", "a", "me", "NX", "PX", "1000"]);

@@ -117,6 +117,10 @@ impl Request {
         let ends = world.now.after(node_ttl(ttl, world.drift));
         let tokens = (&token, &extended);
         (world.sessions).note_extending(world.client, &self.name, ends, tokens);
+        // Nodes may keep it for so long, also where no majority confirms that in time.
+        for name in self.name.parts() {
+            world.known.extend(world.now, name, &token, ends);
+        }
         self.stage = Stage::SettingEnd {
             reply,
             token: extended,

@@ -18,6 +18,8 @@ pub struct CountsByPattern {
     classes: Vec<ClassCounts>,
     /// Since when locks are held, by their names and the own tokens of their holders.
     held_since: HashMap<(Bytes, Bytes), ClientInstant>,
+    /// Of these names and tokens.
+    held_bytes: usize,
 }
 
 /// What was counted for one class.
@@ -38,6 +40,7 @@ impl CountsByPattern {
             classes: patterns.labels().map(|_| ClassCounts::default()).collect(),
             patterns,
             held_since: HashMap::new(),
+            held_bytes: 0,
         }
     }
 
@@ -62,14 +65,22 @@ impl CountsByPattern {
             match (step, lock) {
                 (Step::Acquired, lock) => {
                     counts.acquired_after.count(now.since(came));
+                    let more = lock.as_ref().map_or(0, bytes_of);
                     // Those that were not released are never asked for.
-                    if self.held_since.len() >= HELD_MAX {
+                    if self.held_since.len() >= HELD_MAX || self.held_bytes + more > HELD_BYTES_MAX
+                    {
                         self.held_since.clear();
+                        self.held_bytes = 0;
                     }
-                    self.held_since.extend(lock.map(|lock| (lock, now)));
+                    if let Some(lock) = lock
+                        && self.held_since.insert(lock, now).is_none()
+                    {
+                        self.held_bytes += more;
+                    }
                 }
                 (Step::Released, Some(lock)) => {
                     if let Some(since) = self.held_since.remove(&lock) {
+                        self.held_bytes -= bytes_of(&lock);
                         counts.holds.count(now.since(since));
                     }
                 }
@@ -92,8 +103,14 @@ impl ClassCounts {
     }
 }
 
+fn bytes_of((name, own): &(Bytes, Bytes)) -> usize {
+    name.len() + own.len()
+}
+
 /// About 4 MB with names and tokens of usual lengths.
 const HELD_MAX: usize = 16_384;
+/// Names have up to 64 KiB.
+const HELD_BYTES_MAX: usize = 4 << 20;
 
 /// The words for steps, as for those of all names together.
 const STEPS: [(Step, &str); 4] = [
@@ -141,6 +158,21 @@ mod tests {
             counts.count(&[name], Some(&me), Step::Acquired, (at(0), at(1)));
             assert!(counts.held_since.len() <= HELD_MAX);
         }
+        for number in 0..100 {
+            let name = [Bytes::from(format!("{number:0>60000}"))];
+            // It is taken twice, and each third is released.
+            for _ in 0..2 {
+                counts.count(&name, Some(&me), Step::Acquired, (at(0), at(1)));
+            }
+            if number % 3 == 0 {
+                counts.count(&name, Some(&me), Step::Released, (at(2), at(3)));
+            }
+            let bytes: usize = counts.held_since.keys().map(bytes_of).sum();
+            assert_eq!(bytes, counts.held_bytes);
+            assert!(bytes <= HELD_BYTES_MAX);
+        }
+        let (_, class) = counts.classes().next().unwrap();
+        assert_eq!(class.holds.buckets.iter().sum::<u64>(), 34);
     }
 
     #[test]

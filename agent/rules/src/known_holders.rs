@@ -13,6 +13,10 @@ use quorlock_clock::ClientInstant;
 #[derive(Debug, Default)]
 pub(crate) struct KnownHolders {
     tokens: HashMap<Bytes, (Token, ClientInstant)>,
+    /// Of all names and tokens.
+    bytes: usize,
+    /// When those whose time is over were looked for last.
+    swept_at: Option<ClientInstant>,
 }
 
 impl KnownHolders {
@@ -24,13 +28,30 @@ impl KnownHolders {
         token: Token,
         until: ClientInstant,
     ) {
-        if self.tokens.len() >= KNOWN_MAX && !self.tokens.contains_key(name) {
-            self.tokens.retain(|_, (_, until)| !now.has_reached(*until));
-            if self.tokens.len() >= KNOWN_MAX {
-                return;
-            }
+        self.forget(name);
+        let more = bytes_of(name, &token);
+        if !self.has_room(more) {
+            self.sweep(now);
         }
-        self.tokens.insert(name.clone(), (token, until));
+        if self.has_room(more) {
+            self.bytes += more;
+            self.tokens.insert(name.clone(), (token, until));
+        }
+    }
+
+    fn has_room(&self, more: usize) -> bool {
+        self.tokens.len() < KNOWN_MAX && self.bytes + more <= KNOWN_BYTES_MAX
+    }
+
+    /// Forgets those whose time is over, unless it did so a moment ago.
+    fn sweep(&mut self, now: ClientInstant) {
+        if (self.swept_at).is_some_and(|at| now.since(at) < SWEPT_EVERY) {
+            return;
+        }
+        self.swept_at = Some(now);
+        self.tokens.retain(|_, (_, until)| !now.has_reached(*until));
+        let all = self.tokens.iter();
+        self.bytes = all.map(|(name, (token, _))| bytes_of(name, token)).sum();
     }
 
     /// A lock that is known to be held under this token may be extended until then.
@@ -51,7 +72,9 @@ impl KnownHolders {
     }
 
     pub(crate) fn forget(&mut self, name: &Bytes) {
-        self.tokens.remove(name);
+        if let Some((token, _)) = self.tokens.remove(name) {
+            self.bytes -= bytes_of(name, &token);
+        }
     }
 
     /// The token under which the lock may still be held.
@@ -67,5 +90,61 @@ impl KnownHolders {
     }
 }
 
+fn bytes_of(name: &Bytes, token: &Token) -> usize {
+    name.len() + token.as_bytes().len()
+}
+
 /// About 20 MB with names and tokens of usual lengths. Beyond it a release costs one more round.
 const KNOWN_MAX: usize = 100_000;
+/// Names have up to 64 KiB.
+const KNOWN_BYTES_MAX: usize = 16 << 20;
+/// How often those whose time is over are looked for where there is no room.
+const SWEPT_EVERY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> ClientInstant {
+        ClientInstant::from_nanos(7_000_000_000, 3_000_000_000)
+    }
+
+    /// How many of so many locks with names of this length are known.
+    fn known(length: usize, count: usize) -> (KnownHolders, usize) {
+        let mut known = KnownHolders::default();
+        let end = now().after(Duration::from_secs(10));
+        let name = |number: usize| Bytes::from(format!("{number:0>length$}"));
+        for number in 0..count {
+            known.note(now(), &name(number), Token::from("me"), end);
+            // Its token changes.
+            known.note(now(), &name(number), Token::from("you"), end);
+        }
+        let tokens = (0..count).filter(|number| known.token(now(), &name(*number)).is_some());
+        let tokens = tokens.count();
+        (known, tokens)
+    }
+
+    #[test]
+    fn what_is_known_is_bounded_in_number_and_in_bytes() {
+        assert_eq!(known(6, KNOWN_MAX + 9).1, KNOWN_MAX);
+        let (mut known, tokens) = known(60_000, 300);
+        assert_eq!(tokens, KNOWN_BYTES_MAX / 60_003);
+        // Each that is forgotten makes room for another one.
+        known.forget(&Bytes::from(format!("{:0>60000}", 0)));
+        let end = now().after(Duration::from_secs(10));
+        let other = Bytes::from(vec![b'x'; 60_000]);
+        known.note(now(), &other, Token::from("you"), end);
+        assert!(known.token(now(), &other).is_some());
+        // And so do those whose time is over.
+        let later = end.after(Duration::from_secs(1));
+        let next = Bytes::from(vec![b'y'; 60_000]);
+        known.note(
+            later,
+            &next,
+            Token::from("me"),
+            later.after(Duration::from_secs(1)),
+        );
+        assert!(known.token(later, &next).is_some());
+        assert_eq!((known.tokens.len(), known.bytes), (1, 60_002));
+    }
+}

@@ -53,10 +53,15 @@ struct Named {
 struct Locks {
     /// In the order of their names. One that is held shared has the token of its reader as well: a name has many readers, and one other
     /// holder.
-    all: BTreeMap<(Bytes, Option<Token>), Lock>,
+    all: BTreeMap<LockKey, Lock>,
+    /// Of the names in it.
+    bytes: usize,
     /// Those that have ended are looked for once there are so many.
     looked_through_at: usize,
 }
+
+/// A name, and the token of its reader if it is one.
+type LockKey = (Bytes, Option<Token>);
 
 #[derive(Debug)]
 struct Lock {
@@ -129,26 +134,19 @@ impl Sessions {
             return Ok(());
         };
         locks.forget_ended(now);
-        let names = name.parts();
-        let has_room = |locks: &Locks| {
-            let new = names
-                .iter()
-                .filter(|name| !locks.all.contains_key(&key(name, token)));
-            locks.all.len() + new.count() <= LOCKS_MAX
-        };
-        if !has_room(locks) {
-            locks.all.retain(|_, lock| !now.has_reached(lock.ends));
+        if !locks.has_room_for(name, token) {
+            locks.retain(|lock| !now.has_reached(lock.ends));
         }
-        if !has_room(locks) {
+        if !locks.has_room_for(name, token) {
             return Err(FULL);
         }
-        for name in names {
+        for name in name.parts() {
             let lock = Lock {
                 ends,
                 token: token.clone(),
                 unconfirmed: Vec::new(),
             };
-            locks.all.insert(key(name, token), lock);
+            locks.insert(key(name, token), lock);
         }
         Ok(())
     }
@@ -202,7 +200,7 @@ impl Sessions {
                 // Another connection of its session may have taken the lock meanwhile.
                 let lock = locks.all.get(&key);
                 if lock.is_some_and(|lock| lock.may_be_under(token)) {
-                    locks.all.remove(&key);
+                    locks.remove(&key);
                 }
             }
         }
@@ -303,10 +301,37 @@ impl Client {
 }
 
 impl Locks {
+    /// Whether it can know these as well, under this token.
+    fn has_room_for(&self, name: &LockName, token: &Token) -> bool {
+        let names = name.parts().iter();
+        let new = names.filter(|name| !self.all.contains_key(&key(name, token)));
+        let (count, bytes) = new.fold((0, 0), |(count, bytes), name| {
+            (count + 1, bytes + name.len())
+        });
+        self.all.len() + count <= LOCKS_MAX && self.bytes + bytes <= NAME_BYTES_MAX
+    }
+
+    fn insert(&mut self, key: LockKey, lock: Lock) {
+        self.remove(&key);
+        self.bytes += key.0.len();
+        self.all.insert(key, lock);
+    }
+
+    fn remove(&mut self, key: &LockKey) {
+        if self.all.remove(key).is_some() {
+            self.bytes -= key.0.len();
+        }
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(&Lock) -> bool) {
+        self.all.retain(|_, lock| is_kept(lock));
+        self.bytes = self.all.keys().map(|(name, _)| name.len()).sum();
+    }
+
     /// Forgets those that nodes do not keep any more, when their number has doubled.
     fn forget_ended(&mut self, now: ClientInstant) {
         if self.all.len() >= self.looked_through_at.max(LOOKED_THROUGH_LEAST) {
-            self.all.retain(|_, lock| !lock.is_forgotten(now));
+            self.retain(|lock| !lock.is_forgotten(now));
             self.looked_through_at = self.all.len().saturating_mul(2);
         }
     }
@@ -324,7 +349,7 @@ impl Lock {
     }
 }
 
-fn key(name: &Bytes, token: &Token) -> (Bytes, Option<Token>) {
+fn key(name: &Bytes, token: &Token) -> LockKey {
     (name.clone(), is_of_reader(token).then(|| token.clone()))
 }
 
@@ -337,11 +362,14 @@ const KEPT_AFTER_END: Duration = Duration::from_secs(60);
 const LOOKED_THROUGH_LEAST: usize = 64;
 /// How many locks end with one session.
 pub(crate) const LOCKS_MAX: usize = 10_000;
+/// How many bytes their names have together. A name has up to 64 KiB.
+const NAME_BYTES_MAX: usize = 4 << 20;
 const IN_SESSION: ErrorReply = ErrorReply::fixed(
     "ERR this connection is in a named session: leave it with LOCK.SESSION OFF first, which keeps its locks until their ttl",
 );
 const FULL: ErrorReply = ErrorReply::fixed(
-    "ERR this session holds 10000 locks, and no more can end with it: the lock was not taken. Release some, or use another session",
+    "ERR this session holds 10000 locks, or names of 4 MiB together, and no more can end with it: the lock was not taken. Release some, or \
+     use another session",
 );
 
 #[cfg(test)]
@@ -365,5 +393,32 @@ mod tests {
         // 69 of them may be held at any time.
         assert!(known_most <= 140, "{known_most}");
         assert_eq!(sessions.end(now, 7).count(), 69);
+    }
+
+    #[test]
+    fn a_session_knows_names_of_so_many_bytes_and_no_more() {
+        let mut sessions = Sessions::default();
+        sessions.begin();
+        let now = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+        let token = Token::from("me~attempt-0123456789abcdef");
+        let name = |number: usize| LockName::from(Bytes::from(format!("{number:0>60000}")));
+        let take = |sessions: &mut Sessions, at: ClientInstant, number: usize| {
+            let ends = at.after(Duration::from_secs(10));
+            let taken = sessions.note_taken(at, 7, &name(number), ends, &token);
+            taken.is_ok()
+        };
+        let most = NAME_BYTES_MAX / 60_000;
+        for number in 0..most {
+            assert!(take(&mut sessions, now, number), "{number}");
+        }
+        assert!(!take(&mut sessions, now, most));
+        assert!(take(&mut sessions, now, 0), "it has that one already");
+        sessions.note_released(7, &name(0), &token);
+        assert!(take(&mut sessions, now, most));
+        assert!(!take(&mut sessions, now, 0));
+        // Those that have ended make room.
+        let later = now.after(Duration::from_secs(11));
+        assert!(take(&mut sessions, later, 0));
+        assert_eq!(sessions.of_clients[&7].locks.bytes, 60_000);
     }
 }

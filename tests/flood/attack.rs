@@ -93,6 +93,16 @@ pub(crate) const ALL: &[Attack] = &[
         b"*1\r\n$4\r\nPING\r\n".to_vec()
     })
     .at(Port::Tls),
+    // They are connected, and that is all.
+    Attack {
+        memory_mib: Some(256),
+        ..attack("agent-idle", false, true, Vec::new).at(Port::Agent)
+    },
+    // One of them has the lock.
+    attack("agent-polls-never-read", false, false, || {
+        b"SET polled other NX PX 600000\r\n".repeat(16)
+    })
+    .at(Port::Agent),
 ];
 
 /// The type of a record of TLS.

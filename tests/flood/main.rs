@@ -1,6 +1,7 @@
 //! Floods the real node with connections: each sends one byte, half of a request, or a pipeline whose
 //! replies it never reads, with and without a password; or half of a hello, or a whole one, to the port of TLS; or
-//! requests to that of the metrics. One client goes on asking, and new ones connect.
+//! requests to that of the metrics; or nothing, or tries for a lock without an end, to an agent. One client goes on asking, and
+//! new ones connect.
 //!
 //! It says how much memory the node took at most and how long the other clients waited, and fails where
 //! the node ended, took more than it may, or let nobody in. It uses sockets as any program can; what is
@@ -109,7 +110,7 @@ fn run(attack: &Attack, options: &Options) -> Result<String, String> {
         .map_err(|error| format!("{}: the node did not start: {error}", attack.name))?;
     let idle_kib = node.memory_kib("VmRSS");
     let witness = Witness::start(&node);
-    let make_room = has_password || port != Port::Redis;
+    let make_room = has_password || !matches!(port, Port::Redis | Port::Agent);
     let default = if make_room { 10_100 } else { 9_990 };
     let clients = options.clients.unwrap_or(default);
     let tally = attack.run(&node, clients, options.time);

@@ -19,11 +19,15 @@ pub(crate) enum Port {
     Tls,
     Metrics,
     MetricsOverTls,
+    /// That of an agent in front of the node.
+    Agent,
 }
 
-/// A node as a process.
+/// A node as a process, or an agent.
 pub(crate) struct FloodedNode {
     process: Process,
+    /// The node behind an agent.
+    _behind: Option<Process>,
     /// Where it is flooded.
     address: SocketAddr,
     /// Where other clients ask.
@@ -90,12 +94,16 @@ impl FloodedNode {
         let mut address = (process.address_within(START_MAX))
             .ok_or_else(|| io::Error::other(process.output()))?;
         address.set_port(plain);
+        if port == Port::Agent {
+            return Self::behind_agent(program, process, (address, other), folder);
+        }
         let clients_address = address;
         if port != Port::Redis {
             address.set_port(other);
         }
         let node = Self {
             process,
+            _behind: None,
             address,
             clients_address,
             has_password,
@@ -105,6 +113,29 @@ impl FloodedNode {
         let value = "v".repeat(1_000_000);
         ask(&mut client, &["SET", "large", &value, "PX", "900000"], "OK")?;
         Ok(node)
+    }
+
+    /// An agent in front of this node, on this port. All clients ask the agent.
+    fn behind_agent(
+        program: &Path,
+        node: Process,
+        (mut address, port): (SocketAddr, u16),
+        folder: TempDir,
+    ) -> io::Result<Self> {
+        let nodes = format!("redis://{address}");
+        let mut command = Command::new(program);
+        command.args(["agent", "--port", &port.to_string(), "--nodes", &nodes]);
+        let mut agent = Process::start(&mut command, &folder.path().join("agent"))?;
+        agent.await_line("find the agent under");
+        address.set_port(port);
+        Ok(Self {
+            process: agent,
+            _behind: Some(node),
+            address,
+            clients_address: address,
+            has_password: false,
+            _folder: folder,
+        })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -130,7 +161,7 @@ fn listening(port: Port, number: u16, folder: &Path) -> Vec<String> {
     let mut words = Vec::new();
     let mut put = |name: &str, value: &str| words.extend([format!("--{name}"), value.to_owned()]);
     match port {
-        Port::Redis => {}
+        Port::Redis | Port::Agent => {}
         Port::Tls => put("tls-port", &number.to_string()),
         Port::Metrics | Port::MetricsOverTls => put("metrics-port", &number.to_string()),
     }

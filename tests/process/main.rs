@@ -43,6 +43,7 @@ mod many_locks;
 mod many_starts;
 mod members;
 mod mixed_lists;
+mod nodes_file;
 mod page;
 mod passwords;
 mod prefix;

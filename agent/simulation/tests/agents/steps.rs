@@ -33,6 +33,31 @@ fn a_set_nx_takes_the_lock_on_the_nodes_and_everybody_else_is_refused() {
 }
 
 #[test]
+fn every_agent_answers_reads_by_what_a_majority_keeps_for_the_caller() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "60000"]);
+    for node in [1, 3] {
+        agents.run_node(node, false);
+    }
+    for agent in [0, 1] {
+        for (command, of_held, of_free) in [
+            ("GET", Reply::bulk("me"), Reply::Nil),
+            ("TYPE", Reply::status("string"), Reply::status("none")),
+            ("EXISTS", Reply::Integer(1), Reply::Integer(0)),
+            ("STRLEN", Reply::Integer(2), Reply::Integer(0)),
+            ("TTL", Reply::Integer(60), Reply::Integer(-2)),
+        ] {
+            assert_eq!(agents.send(agent, &[command, "a"]), of_held, "{command}");
+            assert_eq!(agents.send(agent, &[command, "b"]), of_free, "{command}");
+        }
+        match agents.send(agent, &["PTTL", "a"]) {
+            Reply::Integer(left) => assert!((59_000..=60_000).contains(&left), "{left}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn who_is_refused_by_a_script_changes_nothing_on_the_nodes() {
     let mut agents = agents();
     agents.send(0, &["SET", "a", "me", "NX", "PX", "1000"]);

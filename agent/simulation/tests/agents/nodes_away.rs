@@ -67,6 +67,23 @@ fn a_lock_that_a_majority_kept_outlives_nodes_that_come_back() {
     assert_eq!(agents.send(1, &["GET", "a"]), Reply::bulk("me"));
 }
 
+#[test]
+fn a_release_behind_connections_that_have_all_ended_waits_for_new_ones() {
+    let mut agents = agents();
+    for release in [&["DEL", "a"][..], &["LOCK.RELEASE", "a", "me"]] {
+        let take = ["SET", "a", "me", "NX", "PX", "60000"];
+        assert_eq!(agents.send(0, &take), Reply::Ok);
+        agents.pass(Duration::from_millis(100));
+        for node in 0..5 {
+            agents.cluster.disconnect(node, true);
+        }
+        // The agent knows that, and has no new ones yet.
+        agents.pass(Duration::from_millis(2));
+        assert_eq!(agents.send(0, release), Reply::Integer(1), "{release:?}");
+        agents.pass(Duration::from_secs(1));
+    }
+}
+
 /// Whether this node has a key of this name.
 fn keeps(agents: &Agents, node: usize, name: &str) -> bool {
     let keys = agents.cluster.servers[node].keys();

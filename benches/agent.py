@@ -67,6 +67,21 @@ class Side:
             process.wait(30)
 
 
+def through_agent(program, folder, ports, agent, *options):
+    """Five nodes, and an agent in front of them."""
+    commands = []
+    for port in ports:
+        os.mkdir(f"{folder}/{port}")
+        commands.append([program, "server", "--port", str(port), "--dir", f"{folder}/{port}", "--first-start", "serve"])
+    nodes = ",".join(f"redis://127.0.0.1:{port}" for port in ports)
+    return [*commands, [program, "agent", "--port", str(agent), "--nodes", nodes, *options]]
+
+
+def one_redis(folder, port):
+    """It syncs once a second, as the nodes do, and writes nothing else."""
+    return ["redis-server", "--port", str(port), "--dir", folder, "--save", "", "--appendonly", "yes"]
+
+
 def cycles(port, name, count, times):
     lock = redis.Redis(port=port).lock(name, timeout=30, thread_local=False)
     for _ in range(count):
@@ -119,15 +134,10 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         *ports, agent, peer = free_ports(NODES + 2)
-        commands = []
-        for port in ports:
-            os.mkdir(f"{folder}/{port}")
-            commands.append([arguments.program, "server", "--port", str(port), "--dir", f"{folder}/{port}", "--first-start", "serve"])
-        nodes = ",".join(f"redis://127.0.0.1:{port}" for port in ports)
-        commands.append([arguments.program, "agent", "--port", str(agent), "--nodes", nodes])
-        # Both sync once a second, and write nothing else.
-        server = ["redis-server", "--port", str(peer), "--dir", folder, "--save", "", "--appendonly", "yes"]
-        sides = [Side("agent", commands, agent), Side("redis-server", [server], peer)]
+        sides = [
+            Side("agent", through_agent(arguments.program, folder, ports, agent), agent),
+            Side("redis-server", [one_redis(folder, peer)], peer),
+        ]
         try:
             for side in sides:
                 side.wait()

@@ -189,3 +189,5 @@ impl Channels {
 /// What a message has at most: more is not kept of a string that a node sends.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 * 1024 - 1 - TAIL_BYTES;
 const AGES_EVERY: Duration = Duration::from_secs(1);
+/// How many bytes the names have together that are listened to, published on, or remembered of messages. A name has up to 256 KiB.
+pub(crate) const NAMES_BYTES_MAX: usize = 16 << 20;

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use quorlock_client_rules::channels::Topic;
 use quorlock_clock::ClientInstant;
 
+use super::NAMES_BYTES_MAX;
 use super::envelope::Envelope;
 
 /// A message for those who listen to its channel.
@@ -25,6 +26,8 @@ pub(crate) struct Inbox {
     /// Those that have something to wait for.
     waiting: BTreeSet<Key>,
     held_bytes: usize,
+    /// Of the names of channels that are remembered.
+    name_bytes: usize,
 }
 
 /// The run of an agent, and a channel.
@@ -80,7 +83,10 @@ impl Inbox {
             payload,
         } = copy;
         let key = (envelope.run, channel);
-        self.make_room(&key);
+        if !self.courses.contains_key(&key) {
+            self.make_room(key.1.len());
+            self.name_bytes += key.1.len();
+        }
         let course = self.courses.entry(key.clone()).or_default();
         course.age = 0;
         let sent = course.sent.entry(node).or_default();
@@ -120,6 +126,11 @@ impl Inbox {
             course.age += 1;
             course.age <= AGE_MAX || !course.held.is_empty()
         });
+        self.count_names();
+    }
+
+    fn count_names(&mut self) {
+        self.name_bytes = self.courses.keys().map(|(_, channel)| channel.len()).sum();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -165,19 +176,21 @@ impl Inbox {
         }
     }
 
-    /// Before one more is remembered than may be: those are forgotten of which nothing has come for the longest time.
-    fn make_room(&mut self, key: &Key) {
-        if self.courses.len() < COURSES_MAX || self.courses.contains_key(key) {
+    /// Before one more is remembered than may be, whose name has so many bytes: those are forgotten of which nothing has come for the
+    /// longest time.
+    fn make_room(&mut self, bytes: usize) {
+        if self.courses.len() < COURSES_MAX && self.name_bytes + bytes <= NAMES_BYTES_MAX {
             return;
         }
         let ages = self.courses.values().map(|course| course.age);
         let oldest = ages.max().unwrap_or(0);
-        let mut left = COURSES_MAX / 10;
+        let mut left = self.courses.len().div_ceil(10);
         self.courses.retain(|_, course| {
             let goes = left > 0 && course.age >= oldest.div_ceil(2) && course.held.is_empty();
             left -= usize::from(goes);
             !goes
         });
+        self.count_names();
     }
 }
 
@@ -326,6 +339,31 @@ mod tests {
             tested.inbox.age();
         }
         assert!(tested.inbox.is_empty());
+    }
+
+    #[test]
+    fn names_of_channels_that_are_remembered_have_so_many_bytes_together() {
+        let mut tested = Tested::new();
+        let standing = tested.standing;
+        for number in 0..400 {
+            let copy = Copy {
+                node: 0,
+                topic: Topic::channel("c"),
+                channel: Bytes::from(format!("{number:0>60000}")),
+                envelope: Envelope {
+                    run: 1,
+                    number: 1,
+                    before: 0,
+                },
+                payload: Bytes::from_static(b"x"),
+            };
+            (tested.inbox).take(tested.now, copy, &|_| standing, &mut tested.out);
+            let names = tested.inbox.courses.keys();
+            let bytes: usize = names.map(|(_, channel)| channel.len()).sum();
+            assert_eq!(bytes, tested.inbox.name_bytes);
+            assert!(bytes <= NAMES_BYTES_MAX, "{bytes}");
+        }
+        assert!(tested.inbox.courses.len() > 200, "no more go than have to");
     }
 
     #[test]

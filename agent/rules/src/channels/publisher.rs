@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use rand::Rng;
 
+use super::NAMES_BYTES_MAX;
 use super::envelope::Envelope;
 
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(crate) struct Publisher {
     number: u64,
     /// The last message of each channel, and for how long there was none.
     last: HashMap<Bytes, (u64, u32)>,
+    /// Of these names.
+    name_bytes: usize,
 }
 
 impl Publisher {
@@ -23,6 +26,7 @@ impl Publisher {
             run: random.next_u64(),
             number: 0,
             last: HashMap::new(),
+            name_bytes: 0,
         }
     }
 
@@ -33,7 +37,10 @@ impl Publisher {
         let before = self.last.get_mut(channel).map_or(0, |last| last.0);
         if let Some(last) = self.last.get_mut(channel) {
             *last = (number, 0);
-        } else if self.last.len() < CHANNELS_MAX {
+        } else if self.last.len() < CHANNELS_MAX
+            && self.name_bytes + channel.len() <= NAMES_BYTES_MAX
+        {
+            self.name_bytes += channel.len();
             // A name that shares its request's bytes would keep the whole request.
             let name = Bytes::copy_from_slice(channel);
             self.last.insert(name, (number, 0));
@@ -51,6 +58,7 @@ impl Publisher {
             *age += 1;
             *age <= AGE_MAX
         });
+        self.name_bytes = self.last.keys().map(Bytes::len).sum();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -83,5 +91,23 @@ mod tests {
         assert!(publisher.is_empty());
         let again = publisher.next(&a);
         assert_eq!((again.number, again.before), (4, 0));
+    }
+
+    #[test]
+    fn channels_that_are_remembered_have_so_many_bytes_together() {
+        let mut publisher = Publisher::new(&mut StdRng::seed_from_u64(1));
+        let name = |number: usize| Bytes::from(format!("{number:0>60000}"));
+        let most = NAMES_BYTES_MAX / 60_000;
+        for number in 0..most + 9 {
+            publisher.next(&name(number));
+        }
+        assert_eq!(publisher.last.len(), most);
+        assert_ne!(publisher.next(&name(0)).before, 0);
+        assert_eq!(publisher.next(&name(most)).before, 0);
+        for _ in 0..=AGE_MAX {
+            publisher.age();
+        }
+        publisher.next(&name(most));
+        assert_ne!(publisher.next(&name(most)).before, 0);
     }
 }

@@ -13,6 +13,7 @@ use quorlock_client_rules::channels::Topic;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{ErrorReply, GlobBudget};
 
+use super::NAMES_BYTES_MAX;
 use crate::refusal;
 use crate::request_id::RequestId;
 
@@ -21,6 +22,8 @@ pub(crate) struct Subscriptions {
     quorum: usize,
     nodes: Vec<NodeSide>,
     topics: BTreeMap<Topic, Subscribed>,
+    /// Of the names of these.
+    name_bytes: usize,
     clients: HashMap<u64, BTreeSet<Topic>>,
     waiting: HashMap<RequestId, Waiting>,
     /// In the order in which their time is over.
@@ -87,7 +90,10 @@ impl Subscriptions {
         client: u64,
         topics: Vec<Topic>,
     ) -> Option<Ended> {
-        if self.topics.len() + topics.len() > TOPICS_MAX {
+        let bytes: usize = topics.iter().map(|topic| topic.name.len()).sum();
+        if self.topics.len() + topics.len() > TOPICS_MAX
+            || self.name_bytes + bytes > NAMES_BYTES_MAX
+        {
             return Some((id, Err(TOO_MANY)));
         }
         // Names that share their request's bytes would keep the whole request.
@@ -107,6 +113,7 @@ impl Subscriptions {
             let subscribed = self.topics.entry(topic.clone()).or_default();
             subscribed.callers += 1;
             if subscribed.callers == 1 {
+                self.name_bytes += topic.name.len();
                 self.changes.add.push(topic.clone());
             }
         }
@@ -139,6 +146,7 @@ impl Subscriptions {
             subscribed.callers -= 1;
             if subscribed.callers == 0 {
                 self.topics.remove(topic);
+                self.name_bytes -= topic.name.len();
                 self.changes.remove.push(topic.clone());
             }
         }
@@ -302,7 +310,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How many channels and patterns the callers of an agent listen to.
 const TOPICS_MAX: usize = 100_000;
 const TOO_MANY: ErrorReply = ErrorReply::fixed(
-    "ERR the callers of this agent listen to 100000 channels and patterns, and to no more. None of these is subscribed",
+    "ERR the callers of this agent listen to 100000 channels and patterns, whose names have up to 16 MiB together, and to no more. None of \
+     these is subscribed",
 );
 
 #[cfg(test)]
@@ -349,6 +358,26 @@ mod tests {
         assert_eq!(subscriptions.left(8), None);
         assert_eq!(subscriptions.changes.remove, both);
         assert_eq!(subscriptions.stands(2, &a), [], "nobody wants it");
+    }
+
+    #[test]
+    fn names_that_are_listened_to_have_so_many_bytes_together() {
+        let (mut subscriptions, now) = subscriptions();
+        let topic = |number: usize| Topic::channel(format!("{number:0>60000}"));
+        let most = NAMES_BYTES_MAX / 60_000;
+        for number in 0..most {
+            let id = RequestId(number as u64);
+            let ended = subscriptions.listen(now, id, 7, vec![topic(number)]);
+            assert_eq!(ended, None, "{number}");
+        }
+        let more = vec![topic(most)];
+        let refused = subscriptions.listen(now, RequestId(9_999), 8, more.clone());
+        assert!(matches!(refused, Some((_, Err(_)))), "{refused:?}");
+        subscriptions.unlisten(7, &[topic(0)]);
+        let ended = subscriptions.listen(now, RequestId(9_999), 8, more);
+        assert_eq!(ended, None);
+        subscriptions.left(7);
+        assert_eq!(subscriptions.name_bytes, 60_000);
     }
 
     #[test]

@@ -232,6 +232,19 @@ fn what_needs_keys_of_its_own_is_refused() {
 }
 
 #[test]
+fn what_is_on_disk_is_not_said_where_nothing_is_kept() {
+    let mut tested = Tested::at_once();
+    let client = tested.connect();
+    let refused = tested.ask(client, "WAITAOF 1 0 100");
+    assert!(
+        refused.starts_with("-NOTALOCK an agent writes nothing to disk"),
+        "{refused}"
+    );
+    assert_eq!(tested.ask(client, "WAITAOF 0 0 100"), "*2\r\n:0\r\n:0\r\n");
+    assert_eq!(tested.ask(client, "WAIT 1 100"), ":0\r\n");
+}
+
+#[test]
 fn a_password_is_asked_for_here() {
     let mut config = Config::default();
     config.set("requirepass", &["secret"]).unwrap();

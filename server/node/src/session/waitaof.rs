@@ -24,8 +24,10 @@ pub(crate) fn waitaof(
         .ok_or(NOT_POSITIVE)?;
     // 0 stands for "without end".
     let timeout_ms = timeout(arguments[3])?;
-    if !node.is_logged() {
+    let is_elsewhere = batch.has_upstream();
+    if is_elsewhere || !node.is_logged() {
         return match wants_local {
+            true if is_elsewhere => Err(ON_NODES.into()),
             true => Err(NO_LOG.into()),
             false => Ok(Answer::Reply(acknowledged(false))),
         };
@@ -58,6 +60,10 @@ pub(super) fn timeout(word: &[u8]) -> Result<u64, ErrorReply> {
 
 const NO_LOG: ErrorReply = ErrorReply::fixed(
     "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+);
+/// What an upstream keeps is on no disk of this node.
+const ON_NODES: ErrorReply = ErrorReply::fixed(
+    "NOTALOCK an agent writes nothing to disk, and what its nodes have on theirs is said by the appendfsync of each: leave WAITAOF out",
 );
 const LOCAL_RANGE: ErrorReply =
     ErrorReply::fixed("ERR value is out of range, value must between 0 and 1");

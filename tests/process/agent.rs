@@ -185,6 +185,8 @@ fn a_session_ends_with_its_connections_and_its_locks_with_it() {
     let (mut alone, mut one, mut other) = (connect(), connect(), connect());
     assert_eq!(alone.ask("LOCK.SESSION ON"), "+OK");
     assert_eq!(alone.ask("SET alone me NX PX 60000"), "+OK");
+    // It stays in its session.
+    assert_eq!(alone.ask("RESET"), "+RESET");
     for (wire, name) in [(&mut one, "a"), (&mut other, "b")] {
         assert_eq!(wire.ask("LOCK.SESSION ON jobs"), "+OK");
         assert_eq!(wire.ask(&format!("SET {name} me NX PX 60000")), "+OK");

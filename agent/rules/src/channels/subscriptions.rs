@@ -96,10 +96,13 @@ impl Subscriptions {
         {
             return Some((id, Err(TOO_MANY)));
         }
-        // Names that share their request's bytes would keep the whole request.
-        let own = |topic: Topic| Topic {
-            name: Bytes::copy_from_slice(&topic.name),
-            ..topic
+        // Names that share their request's bytes would keep the whole request. All callers share one copy.
+        let own = |topic: Topic| match self.topics.get_key_value(&topic) {
+            Some((known, _)) => known.clone(),
+            None => Topic {
+                name: Bytes::copy_from_slice(&topic.name),
+                ..topic
+            },
         };
         let topics: Vec<Topic> = topics.into_iter().map(own).collect();
         let of_client = self.clients.entry(client).or_default();
@@ -358,6 +361,19 @@ mod tests {
         assert_eq!(subscriptions.left(8), None);
         assert_eq!(subscriptions.changes.remove, both);
         assert_eq!(subscriptions.stands(2, &a), [], "nobody wants it");
+    }
+
+    #[test]
+    fn callers_that_listen_to_the_same_share_its_name() {
+        let (mut subscriptions, now) = subscriptions();
+        for client in 0..3 {
+            let topic = Topic::channel("a".to_owned());
+            subscriptions.listen(now, RequestId(client), client, vec![topic]);
+        }
+        let topics = subscriptions.clients.values().flatten();
+        let names: BTreeSet<_> = topics.map(|topic| topic.name.as_ptr()).collect();
+        assert_eq!(names.len(), 1);
+        assert_eq!(subscriptions.name_bytes, 1);
     }
 
     #[test]

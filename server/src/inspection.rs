@@ -165,5 +165,5 @@ pub fn kind_name(code: u8) -> &'static str {
 
 /// Unpredictable for the one who chose the fields of a hash; without randomness slow, but never wrong.
 pub(crate) fn hash_seed() -> u64 {
-    getrandom::u64().unwrap_or_default()
+    crate::random::number().unwrap_or_default()
 }

@@ -23,6 +23,7 @@ mod metrics;
 #[path = "no_metrics.rs"]
 mod metrics;
 mod node;
+mod random;
 mod runtime;
 #[cfg(feature = "tls")]
 mod tls;

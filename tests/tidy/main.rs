@@ -7,6 +7,7 @@
 mod arrows;
 mod checks;
 mod circles;
+mod dependencies;
 mod folders;
 mod impls;
 mod imports;

@@ -22,7 +22,10 @@ pub(super) fn read(wall_us: u64) -> Boot {
              unclean stop the node waits. Make /proc readable to the node to avoid that"
         );
         let mut boot = [0; 16];
-        if getrandom::fill(&mut boot).is_err() {
+        // The kernel gives this many at once, or none.
+        if rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty())
+            != Ok(boot.len())
+        {
             boot[..8].copy_from_slice(&wall_us.to_le_bytes());
         }
         Boot(boot)

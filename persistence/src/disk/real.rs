@@ -8,6 +8,8 @@ use super::origin::{FileOrigin, origin_at, this_machine};
 use super::{DirectoryEntry, Disk, File, FileId, Presence, Volume, is_refusal, remedy};
 use crate::segment_name;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -202,7 +204,10 @@ impl Disk for RealDisk {
     }
 
     fn random(&self) -> io::Result<u64> {
-        getrandom::u64().map_err(io::Error::other)
+        let mut bytes = [0; 8];
+        // The kernel gives this many at once, or none.
+        retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()))?;
+        Ok(u64::from_ne_bytes(bytes))
     }
 
     fn describe(&self, name: &str) -> String {

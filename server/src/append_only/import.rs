@@ -19,6 +19,7 @@ use super::target::Target;
 use super::{ImportError, ImportOptions};
 use crate::clock::SystemClock;
 use crate::config::Config;
+use crate::random;
 
 /// What an import has made.
 #[derive(Clone, Debug)]
@@ -124,7 +125,7 @@ fn execute(part: &WholePart, replay: &mut Replay) -> Result<(), ImportError> {
 }
 
 fn hash_seed() -> Result<u64, StartError> {
-    getrandom::u64().map_err(|_| StartError::Randomness)
+    random::number().map_err(|_| StartError::Randomness)
 }
 
 const CHANGED: &str = "the file was cut off while it was read";

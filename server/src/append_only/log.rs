@@ -14,6 +14,7 @@ use quorlock_persistence::{FrameBatch, FrameKind, Log, LogIdentity, LogOptions, 
 use super::target::Target;
 use crate::clock::{Clock, saturated_nanos};
 use crate::config::Config;
+use crate::random;
 
 /// Writes identity and log into the directory, the name by which a start finds the node last.
 pub(super) fn write_log(
@@ -23,7 +24,7 @@ pub(super) fn write_log(
     now: &ClockReadings,
 ) -> Result<NodeId, StartError> {
     let mut bytes = [0; 20];
-    getrandom::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
+    random::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
     let identity = NodeIdentity::known(bytes, config);
     let target = target.take()?;
     let disk = target.disk();

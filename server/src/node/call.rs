@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::{NodeCommand, numbered_spec};
-use redis_protocol::resp3::decode::complete::decode;
 use thiserror::Error;
 use tokio::io::AsyncReadExt as _;
 
 use crate::node::stream::NodeStream;
-use crate::node::value::Value;
+use crate::node::value::{self, Value};
 use crate::runtime::in_process::InProcess;
 
 /// Why a call has no value. No lock was granted by it, except where [`CallError::Closed`] says so.
@@ -158,9 +157,8 @@ impl PooledConnection {
             if self.stream.has_received() {
                 continue;
             }
-            // A node's replies are whole, as its other clients read them.
-            if let Ok(Some((frame, _))) = decode(&self.received) {
-                return Ok(frame.into());
+            if let Some(value) = value::read(&self.received) {
+                return Ok(value);
             }
         }
     }

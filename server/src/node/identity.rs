@@ -9,6 +9,7 @@ use std::sync::Arc;
 use quorlock_persistence::{Disk, LOCK_FILE, LogOptions, RealDisk, Recovery};
 
 use crate::config::Config;
+use crate::random;
 use quorlock_node::past::identity::FILE;
 use quorlock_node::past::{NodeId, NodeIdentity};
 use quorlock_node::start::StartError;
@@ -46,7 +47,7 @@ pub fn init(directory: &Path, config: &Config) -> Result<NodeId, StartError> {
         });
     }
     let mut bytes = [0; 20];
-    getrandom::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
+    random::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
     let identity = NodeIdentity::known(bytes, config);
     quorlock_node::start::create(&*disk, &identity, recovery)?;
     Ok(identity.id)

@@ -12,6 +12,7 @@ use quorlock_node::start::{Begun, ListenInfo, StartError, StartPlan, begin};
 use crate::config::Config;
 use crate::metrics::Endpoint;
 use crate::node::password;
+use crate::random;
 use crate::runtime::descriptors::{self, Fit};
 use crate::runtime::listener::{self, BindError};
 use crate::runtime::unix_socket::{UnixSocket, is_replaceable_in};
@@ -19,7 +20,7 @@ use crate::tls::Acceptor;
 
 /// Random bytes of the system.
 pub(crate) fn system_random(bytes: &mut [u8]) -> Result<(), StartError> {
-    getrandom::fill(bytes).map_err(|_| StartError::Randomness)
+    random::fill(bytes).map_err(|_| StartError::Randomness)
 }
 
 /// A node that has started; its threads have not.

@@ -8,6 +8,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -215,4 +216,51 @@ fn a_panic_ends_the_cluster_with_it() {
         refused.map_err(|error| error.kind()).err(),
         Some(ErrorKind::ConnectionRefused)
     );
+}
+
+#[tokio::test]
+#[ignore = "a part of other tests, which run it"]
+async fn a_test_that_fails() {
+    let cluster = TestCluster::three().await;
+    let redlock = cluster.client();
+    let _guard = redlock.lock("job").acquire().await.unwrap();
+    cluster.kill(0).await;
+    panic!("as an assertion of a test does");
+}
+
+#[test]
+fn a_failure_prints_what_happened_before() {
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args([
+        "a_test_that_fails",
+        "--exact",
+        "--include-ignored",
+        "--nocapture",
+    ]);
+    let output = process.output().unwrap();
+    assert!(!output.status.success());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let history = errors
+        .split("What happened in the cluster until the panic")
+        .nth(1);
+    let history = history.unwrap_or_else(|| panic!("no history in: {errors}"));
+    for part in ["client 0 has acquired 'job'", "node 0 is killed"] {
+        assert!(history.contains(part), "{history}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_renewed_goes_to_a_waiter_in_the_same_advance() {
+    let cluster = TestCluster::three().await;
+    let (first, second) = (cluster.client(), cluster.client());
+    let guard = first.lock("job").ttl(10 * SECOND).acquire().await.unwrap();
+    let lock = second.lock("job").wait(Wait::For(120 * SECOND));
+    let release = async {
+        cluster.sleep(60 * SECOND).await;
+        assert!(guard.is_valid(), "{}", cluster.history());
+        assert!(guard.release().await.released());
+    };
+    let (acquired, (), ()) = tokio::join!(lock.acquire(), release, cluster.advance(90 * SECOND));
+    assert!(acquired.unwrap().is_valid(), "{}", cluster.history());
+    cluster.assert_at_most_one_holder().await;
 }

@@ -1,7 +1,8 @@
 //! What an embedding program builds and gets: calls of the builder, disks that nodes do not share, addresses.
 
-use std::sync::Arc;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use quorlock_server::clock::{Boot, BootTime, Clock, RawTime, SettableClock};
@@ -9,6 +10,7 @@ use quorlock_server::config::Config;
 use quorlock_server::{
     DiskFault, DiskOperation, MemoryDisk, Node, NodeBuilder, OpenError, PowerLoss, StartError,
 };
+use quorlock_testkit::Wire;
 
 use crate::machine::hooked_clock::HookedClock;
 use crate::machine::{Machine, run, wire};
@@ -54,6 +56,55 @@ fn a_restart_after_a_drop_waits_for_the_disk_or_says_who_has_it() {
             }
         }
     });
+}
+
+/// Of two that start at once one has the directory, and a start behind a drop waits for it or says who has it.
+#[test]
+fn two_nodes_on_one_directory_take_turns() {
+    run(async {
+        let home = tempfile::tempdir().unwrap();
+        let builder = || {
+            let builder = Node::builder().port(0).dir(home.path());
+            builder.directive("first-start", &["serve"])
+        };
+        let is_locked =
+            |error: &StartError| matches!(error, StartError::Open(OpenError::Locked { .. }));
+        let first = builder().start().await.unwrap();
+        let id = first.id();
+        first.stop().await.unwrap();
+        let (node, refused) = match tokio::join!(builder().start(), builder().start()) {
+            (Ok(node), Err(refused)) | (Err(refused), Ok(node)) => (node, refused),
+            both => panic!("{both:?}"),
+        };
+        assert!(is_locked(&refused), "{refused:?}");
+        drop(node);
+        let last = loop {
+            match builder().start().await {
+                Ok(node) => break node,
+                Err(refused) => assert!(is_locked(&refused), "{refused:?}"),
+            }
+        };
+        assert_eq!((last.id(), last.incarnation()), (id, 3));
+        last.stop().await.unwrap();
+        home.close().unwrap();
+    });
+}
+
+#[test]
+fn a_panic_of_the_program_ends_the_node_that_it_owns() {
+    let (reports, started) = mpsc::channel();
+    let program = std::thread::spawn(move || {
+        run(async {
+            let node = Node::builder().ephemeral().start().await.unwrap();
+            TcpStream::connect(node.address()).unwrap();
+            reports.send((node.address(), node.watch())).unwrap();
+            panic!("as an assertion of a test does");
+        });
+    });
+    assert!(program.join().is_err());
+    let (address, watch) = started.recv().unwrap();
+    assert!(TcpStream::connect(address).is_err());
+    assert!(watch.state().is_final(), "{:?}", watch.state());
 }
 
 /// Of 300 writes 90 said that the disk is full.
@@ -109,6 +160,9 @@ fn a_node_on_a_socket_alone_has_a_url_that_clients_take() {
                 0,
                 "a port is made where it is asked for"
             );
+            let path = node.url();
+            let path = path.strip_prefix("unix://").unwrap();
+            assert_eq!(Wire::connect_unix(path.as_ref()).ask("PING"), "+PONG");
             node.stop().await.unwrap();
         }
         let port = quorlock_testkit::free_port();
@@ -261,7 +315,7 @@ fn addresses_are_free_when_stop_returns() {
                 .directive("metrics-port", &["0"]);
             let node = node.start().await.unwrap();
             let (address, metrics) = (node.address(), node.metrics_address().unwrap());
-            let _clients = (wire(&node), std::net::TcpStream::connect(metrics).unwrap());
+            let _clients = (wire(&node), TcpStream::connect(metrics).unwrap());
             node.stop().await.unwrap();
             for address in [address, metrics] {
                 let again = std::net::TcpListener::bind(address);

@@ -20,6 +20,7 @@ mod disk;
 mod embedding;
 mod in_process;
 mod in_process_ends;
+mod in_process_sessions;
 mod limits;
 mod log_format;
 mod machine;

@@ -47,6 +47,11 @@ compile_error!(
     "quorlock-client needs Linux: its clocks are CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW"
 );
 
+/// Its example is compiled with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod blocking;
 mod calls;
 mod election;

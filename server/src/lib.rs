@@ -9,6 +9,11 @@ compile_error!(
      Linux's rules for fdatasync. The client crate, quorlock-client, has the same limit."
 );
 
+/// Its example is compiled with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod append_only;
 pub mod clock;
 pub mod config;

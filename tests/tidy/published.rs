@@ -1,4 +1,5 @@
-//! A package that can be published has in its manifest what the registry shows, and both licences in its folder.
+//! A package that can be published has in its manifest what the registry shows, and both licences and a README of its own in its
+//! folder. The README of the repository is about the program, and its links lead nowhere from another folder.
 
 use crate::tree::Source;
 
@@ -14,7 +15,9 @@ const SHOWN: [&str; 8] = [
     "categories",
 ];
 
-const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
+const FILES: [&str; 3] = ["LICENSE-MIT", "LICENSE-APACHE", README];
+
+const README: &str = "README.md";
 
 /// Reports what is missing in a package, unless it says that it is not published.
 pub(crate) fn published(sources: &[Source]) -> Vec<String> {
@@ -44,18 +47,22 @@ fn missing(manifest: &Source, sources: &[Source]) -> Vec<String> {
         return Vec::new();
     }
     let keys = SHOWN.iter().filter(|key| !says(key)).copied();
-    let is_there = |licence: &&str| {
+    let is_there = |file: &&str| {
         let path = match manifest.folder() {
-            "" => (*licence).to_owned(),
-            folder => format!("{folder}/{licence}"),
+            "" => (*file).to_owned(),
+            folder => format!("{folder}/{file}"),
         };
-        sources.iter().any(|source| source.path == path)
+        let is_named =
+            *file != README || manifest.folder().is_empty() || package.contains(OWN_README);
+        is_named && sources.iter().any(|source| source.path == path)
     };
-    let licences = LICENCES.into_iter().filter(|licence| !is_there(licence));
-    keys.chain(licences)
+    let files = FILES.into_iter().filter(|file| !is_there(file));
+    keys.chain(files)
         .map(|part| format!("{}: a published package has {part}", manifest.path))
         .collect()
 }
+
+const OWN_README: &str = "\nreadme = \"README.md\"\n";
 
 #[cfg(test)]
 mod tests {
@@ -77,15 +84,19 @@ mod tests {
             .iter()
             .map(|key| format!("{key}.workspace = true\n"))
             .collect();
-        let whole = format!("[package]\nname = \"x\"\n{whole}\n[dependencies]\n");
-        let licences = ["x/LICENSE-MIT", "x/LICENSE-APACHE"];
-        assert_eq!(found(&whole, &licences), 0);
-        assert_eq!(found(&whole, &licences[1..]), 1);
-        assert_eq!(found(&whole, &["LICENSE-MIT", "LICENSE-APACHE"]), 2);
-        let without = whole.replace("readme.workspace", "# readme");
-        assert_eq!(found(&without, &licences), 1);
-        let own = whole.replace("readme.workspace = true", "readme = \"README.md\"");
-        assert_eq!(found(&own, &licences), 0);
+        let inherited = format!("[package]\nname = \"x\"\n{whole}\n[dependencies]\n");
+        let whole = inherited.replace("readme.workspace = true", "readme = \"README.md\"");
+        let files = ["x/LICENSE-MIT", "x/LICENSE-APACHE", "x/README.md"];
+        assert_eq!(found(&whole, &files), 0);
+        assert_eq!(found(&whole, &files[1..]), 1);
+        assert_eq!(found(&whole, &files[..2]), 1);
+        assert_eq!(
+            found(&whole, &["LICENSE-MIT", "LICENSE-APACHE", "README.md"]),
+            3
+        );
+        assert_eq!(found(&inherited, &files), 1);
+        let without = whole.replace("readme =", "# readme =");
+        assert_eq!(found(&without, &files), 2);
         assert_eq!(found("[package]\nname = \"x\"\npublish = false\n", &[]), 0);
         assert_eq!(found("[workspace]\nmembers = []\n", &[]), 0);
     }

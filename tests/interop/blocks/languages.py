@@ -115,15 +115,8 @@ def back_up; end
 {block}
 """
 
+# A block brings its imports.
 RUST = """#![allow(unused)]
-use std::time::Duration;
-
-use quorlock_client::Redlock;
-use quorlock_server::Node;
-
-async fn back_up() {{}}
-async fn do_the_backup() {{}}
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {{
 {block}

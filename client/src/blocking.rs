@@ -70,7 +70,7 @@ impl From<crate::Redlock> for Redlock {
 }
 
 impl Redlock {
-    /// A lock with this name, to be acquired.
+    /// A lock with this name, to be acquired; see [`Redlock::lock`](crate::Redlock::lock).
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
         LockRequest {
             request: self.redlock.lock(name),
@@ -117,7 +117,7 @@ impl Redlock {
         block_on(self.redlock.release(name, token))
     }
 
-    /// Asks every node who it is and how it does.
+    /// Asks every node who it is and how it does; see [`Redlock::probe`](crate::Redlock::probe).
     #[must_use]
     pub fn probe(&self) -> Vec<NodeStatus> {
         block_on(self.redlock.probe())
@@ -137,7 +137,7 @@ impl Redlock {
         block_on(self.redlock.sync_fences_of_trusted_disks())
     }
 
-    /// What was counted since the client was built.
+    /// What was counted since the client was built; see [`Redlock::statistics`](crate::Redlock::statistics).
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         block_on(self.redlock.statistics())
@@ -155,13 +155,13 @@ impl Redlock {
         block_on(self.redlock.close());
     }
 
-    /// The nodes' addresses, without passwords, in the order they were listed.
+    /// The nodes' addresses, without passwords, in the order they were listed: for log lines.
     #[must_use]
     pub fn nodes(&self) -> &[Arc<str>] {
         self.redlock.nodes()
     }
 
-    /// How many nodes must agree.
+    /// How many nodes must agree; see [`Redlock::quorum`](crate::Redlock::quorum).
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.redlock.quorum()
@@ -226,7 +226,7 @@ impl LockRequest {
         self
     }
 
-    /// The least validity with which the lock is handed out.
+    /// The least validity with which the lock is handed out; see [`LockRequest::min_validity`](crate::LockRequest::min_validity).
     pub fn min_validity(mut self, validity: Duration) -> Self {
         self.request = self.request.min_validity(validity);
         self
@@ -239,7 +239,7 @@ impl LockRequest {
         self
     }
 
-    /// The longest time the lock is held, renewals included.
+    /// The longest time the lock is held, renewals included; see [`LockRequest::max_lifetime`](crate::LockRequest::max_lifetime).
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
         self.request = self.request.max_lifetime(lifetime);
         self

@@ -155,7 +155,7 @@ impl Leadership {
         self.guard.release().await
     }
 
-    /// The guard alone.
+    /// The guard alone, for code that takes any lock: the leadership ends with it.
     pub fn into_guard(self) -> Guard {
         self.guard
     }
@@ -192,7 +192,7 @@ impl Observer {
         }
     }
 
-    /// What was told last; none before a majority has answered for the first time.
+    /// What was reported last, without waiting; none before a majority has answered for the first time.
     #[must_use]
     pub fn current(&self) -> Option<Observed> {
         self.observed.borrow().clone()

@@ -122,7 +122,7 @@ impl Guard {
         self.permit
     }
 
-    /// The token under which the nodes hold the lock.
+    /// The token under which the nodes hold the lock: for log lines, and for another process that is to release it.
     #[must_use]
     pub fn token(&self) -> &Token {
         &self.token
@@ -136,7 +136,7 @@ impl Guard {
         self.fence
     }
 
-    /// The same to be handed to other tasks and threads: validity, renewals and loss.
+    /// The same to be handed to other tasks and threads: validity, renewals and loss. Work that cannot be dropped looks at it.
     #[must_use]
     pub fn watch(&self) -> LeaseWatch {
         self.watch.clone()

@@ -76,7 +76,7 @@ impl Lease {
         self.name.parts().iter().map(|name| &name[..])
     }
 
-    /// The token that extends and releases it.
+    /// The token that extends and releases it: to be kept where the lease is to outlive this process.
     #[must_use]
     pub fn token(&self) -> &Token {
         &self.token
@@ -89,19 +89,19 @@ impl Lease {
         self.fence
     }
 
-    /// The ttl that was asked for.
+    /// The ttl that was asked for; what is left of it is [`Lease::remaining`].
     #[must_use]
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// The end of the validity on the client's clock.
+    /// The end of the validity on the client's clock, for programs that count with the same clock.
     #[must_use]
     pub fn valid_until(&self) -> ClientInstant {
         self.valid_until
     }
 
-    /// Validity left, after drift.
+    /// Validity left, after drift: work that takes longer extends the lease first.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.clock.now().until(self.valid_until)

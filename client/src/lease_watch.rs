@@ -87,7 +87,7 @@ impl LeaseWatch {
         }
     }
 
-    /// The loss, if it has happened.
+    /// The loss, if it has happened: for work that looks now and then. [`LeaseWatch::lost`] waits for it.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         // The lock is held by the process before the fork.
@@ -146,19 +146,19 @@ impl LeaseWatch {
             .await;
     }
 
-    /// Whether the last renewal found no majority, or the lock is lost.
+    /// Whether the last renewal found no majority, or the lock is lost: a warning before the loss, with time left to end work.
     #[must_use]
     pub fn is_renewal_failing(&self) -> bool {
         self.state.borrow().is_renewal_failing || self.loss().is_some()
     }
 
-    /// The end of the present validity on the client's clock. Renewals move it on.
+    /// The end of the present validity on the client's clock, for programs that count with the same clock. Renewals move it on.
     #[must_use]
     pub fn valid_until(&self) -> ClientInstant {
         self.state.borrow().valid_until
     }
 
-    /// Validity left, after drift; zero once the lock is lost.
+    /// Validity left, after drift; zero once the lock is lost. A step that takes longer is not to be begun.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let state = self.state.borrow();

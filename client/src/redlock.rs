@@ -53,7 +53,7 @@ pub struct Redlock {
 }
 
 impl Redlock {
-    /// Starts to build a client.
+    /// Starts to build a client. A program needs one for each list of nodes; clones share it.
     pub fn builder() -> RedlockBuilder {
         RedlockBuilder::new()
     }
@@ -385,13 +385,13 @@ impl Redlock {
         self.settle().await;
     }
 
-    /// The nodes' addresses, without passwords, in the order they were listed.
+    /// The nodes' addresses, without passwords, in the order they were listed: for log lines.
     #[must_use]
     pub fn nodes(&self) -> &[Arc<str>] {
         &self.shared.nodes
     }
 
-    /// How many nodes must agree: a majority, and the spare votes that the client was built with.
+    /// How many nodes must agree: a majority, and the spare votes that the client was built with. The list may lose the rest.
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.shared.settings.quorum(self.shared.nodes.len())

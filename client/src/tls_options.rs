@@ -31,7 +31,7 @@ impl TlsOptions {
         Self::default()
     }
 
-    /// Trusts the authorities in this file, and no other.
+    /// Trusts the authorities in this file, and no other: where an authority of one's own has signed the nodes' certificates.
     pub fn ca_file(mut self, file: impl AsRef<Path>) -> Self {
         self.ca_file = Some(file.as_ref().to_owned());
         self
@@ -44,7 +44,7 @@ impl TlsOptions {
         self
     }
 
-    /// The name that every node's certificate has to have, in place of the host in its address.
+    /// The name that every node's certificate has to have, in place of the host in its address: where addresses are those of a proxy.
     pub fn server_name(mut self, name: &str) -> Self {
         self.server_name = Some(name.to_owned());
         self

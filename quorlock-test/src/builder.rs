@@ -38,7 +38,7 @@ impl TestClusterBuilder {
         }
     }
 
-    /// How many nodes: 5 by default, 1 to 64.
+    /// How many nodes: 5 by default, 1 to 64. One is enough for a test of what a program makes of its locks; a majority takes three.
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = nodes;
         self

@@ -79,7 +79,7 @@ impl TestCluster {
         Self::of(3).await
     }
 
-    /// Five nodes, of which two may be away.
+    /// Five nodes, of which two may be away: the usual cluster, for tests with faults.
     pub async fn five() -> Self {
         Self::of(5).await
     }
@@ -92,7 +92,7 @@ impl TestCluster {
         Self::builder().nodes(nodes).start().await
     }
 
-    /// Another fsync mode, seed, or bound of the ttl.
+    /// Another number of nodes, fsync mode, seed, or bound of the ttl, where [`TestCluster::five`] does not fit.
     pub fn builder() -> TestClusterBuilder {
         TestClusterBuilder::new()
     }
@@ -149,7 +149,7 @@ impl TestCluster {
         started
     }
 
-    /// How many nodes it has, those that are down included.
+    /// How many nodes it has, those that are down included: for loops over all of them.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it has one node at least")]
     pub fn len(&self) -> usize {
@@ -229,7 +229,7 @@ impl TestCluster {
             })
     }
 
-    /// The cluster's time since it was started.
+    /// The cluster's time since it was started, to be compared before and after: it moves by [`advance`](Self::advance) alone.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.cluster().time.now()

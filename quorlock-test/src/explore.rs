@@ -84,7 +84,7 @@ pub struct Explorer {
     time_out: Duration,
 }
 
-/// What was tried and did not break.
+/// What was tried and did not break: to be printed, or to assert that the seeds were as many as was meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explored {
@@ -92,7 +92,7 @@ pub struct Explored {
     pub runs: u32,
 }
 
-/// A test that broke, and the smallest schedule found that breaks it.
+/// A test that broke, and the smallest schedule found that breaks it. As text it is the report, with the history of that run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
@@ -108,7 +108,7 @@ pub struct Broken {
     pub runs: u32,
 }
 
-/// How a test broke.
+/// How a test broke: its assertion failed, or it did not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HowBroken {
@@ -138,25 +138,25 @@ impl Explorer {
         }
     }
 
-    /// The clusters to run on. The seed is that of each run.
+    /// The clusters to run on, where five nodes with the defaults do not fit. The seed is that of each run.
     pub fn cluster(mut self, builder: TestClusterBuilder) -> Self {
         self.cluster = builder;
         self
     }
 
-    /// How many clients may be cut from nodes, those with the first numbers.
+    /// How many clients may be cut from nodes, those with the first numbers: as many as the test makes.
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients;
         self
     }
 
-    /// How many faults a schedule has at most; at least one.
+    /// How many faults a schedule has at most; at least one. More find rarer defects, and take longer to be made fewer.
     pub fn faults_max(mut self, faults: usize) -> Self {
         self.faults_max = faults.max(1);
         self
     }
 
-    /// All faults begin within this time of the cluster: about as long as the test's jobs take.
+    /// All faults begin within this time of the cluster: about as long as the test's jobs take. Later ones would meet nothing.
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
         self
@@ -169,7 +169,7 @@ impl Explorer {
         self
     }
 
-    /// The schedule of a seed.
+    /// The schedule of a seed: to look at it, or to carry parts of it out by [`TestCluster::apply`](crate::TestCluster::apply).
     #[must_use]
     pub fn schedule(&self, seed: u64) -> Vec<Scheduled> {
         let nodes = self.cluster.nodes;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::cluster::{RunningCluster, TestCluster};
 use crate::history::{Believed, shown};
 
-/// The holder of a lock, as a majority of the nodes has it.
+/// The holder of a lock, as a majority of the nodes has it, by [`TestCluster::holder`](crate::TestCluster::holder).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The token under which the nodes hold the lock.

@@ -65,12 +65,12 @@ impl TestCluster {
         self.apply(&ClusterFault::Heal { client, node }).await;
     }
 
-    /// Cuts a client from all nodes.
+    /// Cuts a client from all nodes, as when its machine loses the network.
     pub async fn cut_off(&self, client: usize) {
         self.apply(&ClusterFault::CutOff(client)).await;
     }
 
-    /// Ends all cuts of a client.
+    /// Ends all cuts of a client. What it has sent meanwhile arrives now.
     pub async fn reconnect(&self, client: usize) {
         self.apply(&ClusterFault::Reconnect(client)).await;
     }
@@ -117,7 +117,7 @@ impl TestCluster {
         self.apply(&ClusterFault::Steal(name.to_owned())).await;
     }
 
-    /// Does what a fault of a schedule says.
+    /// Does what a fault of a schedule says: for schedules of a test's own.
     ///
     /// # Panics
     /// As the method of that fault does.

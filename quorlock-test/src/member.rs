@@ -13,7 +13,7 @@ use quorlock_server::{
 
 use crate::random::SeededRandom;
 
-/// When a node forces its log to the disk: `appendfsync`.
+/// When a node forces its log to the disk: `appendfsync`. It decides what [`lose_power`](crate::TestCluster::lose_power) takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fsync {
     /// Before each reply.

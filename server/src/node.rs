@@ -85,12 +85,13 @@ impl Node {
         self.address
     }
 
-    /// The Unix socket it listens on, if any: an absolute path.
+    /// The Unix socket it listens on, if any: an absolute path. For programs that hand it on; [`Node::url`] has it where there is no port.
     pub fn unix_socket(&self) -> Option<PathBuf> {
         self.socket.clone()
     }
 
-    /// Where it serves `/metrics`, `/readyz` and `/healthz` now; `None` without `metrics-port`.
+    /// Where it serves `/metrics`, `/readyz` and `/healthz` now; `None` without `metrics-port`. To be asked where the port was 0, and
+    /// again after a CONFIG SET of it.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.node.metrics.as_ref()?.address()
     }
@@ -139,50 +140,86 @@ impl Node {
     }
 
     /// Connects to the node without a socket: a stream for any client that speaks Redis's protocol over one. CLIENT LIST
-    /// shows it as `in-process:0`; it needs no password.
+    /// shows it as `in-process:0`; it needs no password. For what a [call](Node::call) cannot do: transactions, messages, waits of several
+    /// commands, another library's client.
     ///
     /// # Errors
     /// When the node has stopped, or the system has no thread to give.
+    ///
+    /// # Example
+    /// ```
+    /// use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// let mut stream = node.connect()?;
+    /// stream.write_all(b"MULTI\r\nINCR count\r\nEXEC\r\n").await?;
+    /// let mut replies = [0; b"+OK\r\n+QUEUED\r\n*1\r\n:1\r\n".len()];
+    /// stream.read_exact(&mut replies).await?;
+    /// assert!(replies.ends_with(b"*1\r\n:1\r\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn connect(&self) -> std::io::Result<NodeStream> {
         NodeStream::connect(&self.in_process)
     }
 
-    /// Its id, the same over all its restarts.
+    /// Its id, the same over all its restarts: by it clients count a node once, under whatever addresses they list it.
     pub fn id(&self) -> NodeId {
         self.node.facts.identity.id
     }
 
-    /// How often this node was started, this time included.
+    /// How often this node was started, this time included. A smaller number than before says that its directory is an older copy.
     pub fn incarnation(&self) -> u64 {
         self.node.facts.start.incarnation
     }
 
-    /// What the node knows of its last stop, in words.
+    /// What the node knows of its last stop, in words, for a log line at the start: it says why there is a restart delay, or none.
     pub fn last_stop(&self) -> &'static str {
         self.node.facts.verdict.stop.reason()
     }
 
-    /// What it is doing now.
+    /// What it is doing now, for health checks and messages. To wait for a state use [`Node::serving`], [`Node::state_changed`] or
+    /// [`Node::stopped`].
     pub fn state(&self) -> RunState {
         self.states.state()
     }
 
-    /// Resolves with the next state that is not `seen`; see [`StateWatch::changed`].
+    /// Resolves with the next state that is not `seen`; see [`StateWatch::changed`]. For a program that follows its node to the end.
+    ///
+    /// # Example
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// node.request_stop();
+    /// let mut state = node.state();
+    /// while !state.is_final() {
+    ///     state = node.state_changed(&state).await;
+    /// }
+    /// assert_eq!(state.to_string(), "stopped");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn state_changed(&self, seen: &RunState) -> RunState {
         self.states.changed(seen).await
     }
 
-    /// A watch of what it is doing, for other tasks and for the time after this node.
+    /// A watch of what it is doing, for other tasks and for the time after this node: it keeps nothing of it in use.
     pub fn watch(&self) -> StateWatch {
         StateWatch::clone(&self.states)
     }
 
-    /// What asks its threads whether they go on, for a watchdog.
+    /// What asks its threads whether they go on, for a watchdog that restarts a program which hangs.
     pub fn heartbeat(&self) -> Heartbeat {
         self.heartbeat.clone()
     }
 
-    /// Whether it serves locks now: not in its restart delay, and not once it stops or has failed.
+    /// Whether it serves locks now: not in its restart delay, and not once it stops or has failed. For a readiness check;
+    /// [`Node::serving`] waits for it.
     pub fn is_serving(&self) -> bool {
         self.state().is_serving()
     }
@@ -204,12 +241,13 @@ impl Node {
         self.node.reload_certificates()
     }
 
-    /// Asks the node to stop in order, and returns at once; [`Node::stopped`] says when it has.
+    /// Asks the node to stop in order, and returns at once; [`Node::stopped`] says when it has. For a signal handler, or where the node is
+    /// behind an `Arc`; else use [`Node::stop`].
     pub fn request_stop(&self) {
         self.node.stop();
     }
 
-    /// Resolves when the node has stopped, no matter who asked for it.
+    /// Resolves when the node has stopped, no matter who asked for it. A program that exists for its node waits here.
     ///
     /// # Errors
     /// When it stopped because its log failed.
@@ -217,7 +255,8 @@ impl Node {
         self.states.stopped().await
     }
 
-    /// Stops the node in order: what was acknowledged is synced, the next start needs no delay.
+    /// Stops the node in order: what was acknowledged is synced, the next start needs no delay. When it returns, the addresses, the
+    /// directory and the disk are free.
     ///
     /// # Errors
     /// When the log failed, now or before.

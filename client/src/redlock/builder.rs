@@ -94,7 +94,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// Adds several nodes.
+    /// Adds several nodes: those of a configuration, for example.
     pub fn nodes<I>(mut self, addresses: I) -> Self
     where
         I: IntoIterator,
@@ -273,7 +273,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// The clock that decides about validity, for tests and simulations.
+    /// The clock that decides about validity, for tests and simulations. A [`SettableClock`](crate::SettableClock) that nodes are given as
+    /// well moves both.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self

@@ -59,13 +59,13 @@ impl NodeBuilder {
         self
     }
 
-    /// The port to listen on; 0 takes any free one.
+    /// The port to listen on; 0 takes any free one, which [`Node::address`](crate::Node::address) names: for tests.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
         self.directive("port", &[&port.to_string()])
     }
 
-    /// The data directory. It must exist; [`init`](crate::init) makes that of a new node.
+    /// The data directory, of this node alone. It must exist; [`init`](crate::init) makes that of a new node, once, when a machine is set up.
     #[must_use]
     pub fn dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.settings.push(Setting::Directory(directory.into()));
@@ -82,7 +82,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Takes a whole configuration, in place of the default one.
+    /// Takes a whole configuration, in place of the default one: for programs that read a file as `quorlock server` does. Other calls
+    /// override it, in any order.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
@@ -97,7 +98,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Reads this clock instead of the machine's.
+    /// Reads this clock instead of the machine's: a [`SettableClock`](crate::clock::SettableClock) in tests, which moves the node's time. A
+    /// client that is given the same one moves along.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);

@@ -18,7 +18,7 @@ use quorlock_node::core::state::NodeState;
 use quorlock_node::show_duration;
 use quorlock_node::sync::Latch;
 
-/// What a node is doing.
+/// What a node is doing. As text it is a line for people.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunState {
@@ -41,7 +41,7 @@ pub enum RunState {
     Failed(Failure),
 }
 
-/// The error of [`Node::serving`](crate::Node::serving): the node ends, and will serve no locks.
+/// The error of [`Node::serving`](crate::Node::serving): the node ends, and will serve no locks. Another one is to be started.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the node serves no locks any more: {state}")]
 #[non_exhaustive]
@@ -75,12 +75,12 @@ impl RunState {
         }
     }
 
-    /// Whether it serves locks.
+    /// Whether it serves locks: the only state in which a request for one may be granted.
     pub fn is_serving(&self) -> bool {
         matches!(self, Self::Serving)
     }
 
-    /// Whether no other state follows.
+    /// Whether no other state follows: a loop over [`StateWatch::changed`] ends here.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Stopped | Self::Failed(_))
     }
@@ -143,7 +143,7 @@ impl StateWatch {
         }
     }
 
-    /// What it is doing now.
+    /// What it is doing now: of a node that is gone, how it has ended.
     pub fn state(&self) -> RunState {
         let delay = self.delay.map(|(until, reason)| {
             let now = node_time(self.base, self.base_raw, self.clock.raw()).unwrap_or(self.base);

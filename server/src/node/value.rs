@@ -3,7 +3,8 @@
 //! Invariants: elements stay in the order in which they came, whatever they are, and depth costs no call stack. It reads what
 //! this node has written: bytes that are no reply are one that never ends.
 
-/// A reply of [`Node::call`](crate::Node::call): what RESP3 tells apart.
+/// A reply of [`Node::call`](crate::Node::call): what RESP3 tells apart. Which kind a command answers with is in the book's list of
+/// commands.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -30,12 +31,12 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether it is the status `OK`.
+    /// Whether it is the status `OK`: of a `SET`, that the lock is taken.
     pub fn is_ok(&self) -> bool {
         matches!(self, Self::Status(text) if text == "OK")
     }
 
-    /// Its bytes, where it has any.
+    /// Its bytes, where it has any: the value of a `GET`, of a status its text.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -44,7 +45,7 @@ impl Value {
         }
     }
 
-    /// Its number, where it is a whole one.
+    /// Its number, where it is a whole one: how many keys a `DEL` has deleted, what is left of a ttl.
     pub fn as_integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),

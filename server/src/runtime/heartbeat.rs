@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 
 use crate::runtime::inbox::{Inbox, InboxItem};
 
-/// Asks the threads of a node for a sign of life. It keeps the node's memory in use.
+/// Asks the threads of a node for a sign of life. It keeps the node's memory in use. A watchdog calls [`Heartbeat::beat`] again and again
+/// and takes a call that does not return in time for a node that hangs.
 #[derive(Clone)]
 pub struct Heartbeat {
     node: Arc<NodeState>,

@@ -3,16 +3,50 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use std::fmt::{Debug, Write as _};
 use std::fs::File;
+use std::sync::Mutex;
 
 use quorlock_server::Node;
 use quorlock_testkit::Wire;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 const NODES: u64 = 3;
 
 /// What each node keeps for its log and for the program.
 const KEPT: u64 = 96;
+
+/// The warnings of all nodes.
+static WARNINGS: Mutex<String> = Mutex::new(String::new());
+
+struct Warnings;
+
+impl Visit for Warnings {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            writeln!(WARNINGS.lock().unwrap(), "{value:?}").unwrap();
+        }
+    }
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut Self);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
 
 fn set_limit(files: u64) {
     let limit = getrlimit(Resource::Nofile);
@@ -78,8 +112,14 @@ async fn nodes_share_the_limit_and_only_the_program_raises_it() {
     owner.stop().await.unwrap();
     let few = Node::builder().ephemeral();
     let few = few.directive("maxclients", &["5000"]);
+    let few = few.directive("node-name", &["crowded"]);
+    tracing::subscriber::set_global_default(Warnings).unwrap();
     let few = few.start().await.unwrap();
     assert!(wanted(&few).contains("\r\nmaxclients:300\r\nquorlock_maxclients_wanted:5000\r\n"));
+    let warnings = WARNINGS.lock().unwrap().clone();
+    let about = |line: &&str| line.contains("maxclients is 300 instead of 5000");
+    let warning = warnings.lines().find(about).unwrap_or_default();
+    assert!(warning.contains("crowded"), "{warnings}");
     let mut client = connect(&few).unwrap();
     assert_eq!(client.ask("CONFIG SET maxclients 200"), "+OK");
     assert!(wanted(&few).contains("\r\nmaxclients:200\r\nquorlock_maxclients_wanted:200\r\n"));

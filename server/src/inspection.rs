@@ -38,6 +38,7 @@ use quorlock_node::past::{NodeIdentity, PastError};
 
 /// Why a directory cannot be looked at.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Unreadable {
     /// It cannot be opened.
     #[error("{0}")]

@@ -8,6 +8,7 @@ mod arrows;
 mod checks;
 mod circles;
 mod dependencies;
+mod errors;
 mod folders;
 mod impls;
 mod imports;
@@ -44,6 +45,11 @@ fn assert_none(problems: Vec<String>) {
 #[test]
 fn a_package_that_can_be_published_shows_what_it_is() {
     whole_tree(published::published);
+}
+
+#[test]
+fn an_error_may_get_another_variant() {
+    every_file(errors::errors);
 }
 
 #[test]

@@ -187,6 +187,7 @@ pub enum ControlRecord {
 
 /// Why a control record's bytes are not one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordError {
     /// The frame kind is not one this version knows.
     #[error("frame kind {0} is not known to this version")]

@@ -124,6 +124,7 @@ pub struct PayloadError {
 
 /// Why a payload cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PayloadErrorKind {
     /// Written by a version this one does not know.
     #[error("payload version {0} is not known")]

@@ -168,7 +168,7 @@ impl Redlock {
     }
 }
 
-/// A lock that can be acquired. Made by [`Redlock::lock`].
+/// A lock that can be acquired. Made by [`Redlock::lock`]; what is not said of it has the defaults of [the other one](crate::LockRequest).
 #[derive(Clone, Debug)]
 #[must_use = "call acquire()"]
 pub struct LockRequest {
@@ -220,7 +220,7 @@ impl LockRequest {
         self
     }
 
-    /// How long to try. 10 s by default.
+    /// How long to try, 10 s by default; see [`LockRequest::wait`](crate::LockRequest::wait).
     pub fn wait(mut self, wait: Wait) -> Self {
         self.request = self.request.wait(wait);
         self

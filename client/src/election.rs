@@ -83,7 +83,7 @@ impl Election {
         self
     }
 
-    /// How long to campaign: without end by default.
+    /// How long to campaign: without end by default, as a candidate does that stands by. A bound is for programs that do something else then.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.request = self.request.wait(wait);
         self
@@ -150,7 +150,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Gives the leadership up: the candidate that has waited longest leads next.
+    /// Gives the leadership up, as before an orderly end: the candidate that has waited longest leads next.
     pub async fn resign(self) -> Release {
         self.guard.release().await
     }

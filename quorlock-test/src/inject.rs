@@ -49,7 +49,7 @@ impl TestCluster {
         self.apply(&ClusterFault::Pause(node)).await;
     }
 
-    /// A paused node goes on, with what has arrived meanwhile.
+    /// A paused node goes on, with what has arrived meanwhile: late requests of clients that have given up are executed then.
     pub async fn resume(&self, node: usize) {
         self.apply(&ClusterFault::Resume(node)).await;
     }
@@ -60,7 +60,7 @@ impl TestCluster {
         self.apply(&ClusterFault::Cut { client, node }).await;
     }
 
-    /// Ends a [`cut`](Self::cut).
+    /// Ends a [`cut`](Self::cut): what was sent on both sides arrives now.
     pub async fn heal(&self, client: usize, node: usize) {
         self.apply(&ClusterFault::Heal { client, node }).await;
     }

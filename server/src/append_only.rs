@@ -1,4 +1,5 @@
-//! Redis's append-only files: made into the log of a node, and made of one.
+//! Redis's append-only files: made into the log of a node, and made of one. For programs that move from redis-server or back; `quorlock
+//! log import` and `export` are made of this.
 //!
 //! Invariants: an import makes a whole data directory or none that a node starts from, and an export a whole append-only
 //! directory or none that a redis-server reads. What the other side has no form for is refused, or left out where the caller
@@ -29,14 +30,14 @@ pub use export::{ExportError, ExportOptions, ExportReport, export};
 pub use import::{ImportReport, import};
 pub use survey::CutTail;
 
-/// How an append-only directory is imported.
+/// How an append-only directory is imported. The default refuses what a node has no command for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
     /// Leaves out the commands that a node does not have, instead of refusing the files.
     pub skips_unsupported: bool,
 }
 
-/// Why append-only files were not imported. Nothing is left of the node that was to be made.
+/// Why append-only files were not imported; as text with what to do. Nothing is left of the node that was to be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {

@@ -1,4 +1,18 @@
-//! Looking at a node's data directory: what a start would make of it, and what is in it.
+//! Looking at a node's data directory: what a start would make of it, and what is in it. For programs that check directories before
+//! they start nodes on them, or their copies; `quorlock log` is made of this.
+//!
+//! ```
+//! use quorlock_server::inspection::{State, check};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let home = tempfile::tempdir()?;
+//! # let directory = home.path().join("locks");
+//! quorlock_server::init(&directory, &quorlock_server::config::Config::default())?;
+//! let report = check(&directory)?;
+//! assert_eq!((report.state, report.holder), (State::Whole, None)); // no node runs there
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! Invariant: nothing is changed, whether the node runs or not, and memory holds one segment at a time. The
 //! verdict is that of the code which starts a node; only what it means is put into words here. The exception is
@@ -36,7 +50,7 @@ pub use statistics::{KindCount, LogStatistics, statistics};
 
 use quorlock_node::past::{NodeIdentity, PastError};
 
-/// Why a directory cannot be looked at.
+/// Why a directory cannot be looked at. It is no verdict on its log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -140,7 +154,7 @@ pub(crate) fn options(identity: Option<&NodeIdentity>) -> LogOptions {
     }
 }
 
-/// The name of a frame's kind in the book.
+/// The name of a frame's kind, as the book's chapter on the log's format has it: to print a [`Line`].
 pub fn kind_name(code: u8) -> &'static str {
     match code {
         kind::GROUP => "GROUP",

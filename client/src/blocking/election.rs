@@ -65,7 +65,7 @@ impl Election {
         self
     }
 
-    /// How long to campaign: without end by default.
+    /// How long to campaign: without end by default. See [`Election::wait`](crate::Election::wait).
     pub fn wait(mut self, wait: Wait) -> Self {
         self.election = self.election.wait(wait);
         self
@@ -110,7 +110,7 @@ impl Leadership {
         self.guard.release()
     }
 
-    /// The guard alone.
+    /// The guard alone; see [`Leadership::into_guard`](crate::Leadership::into_guard).
     pub fn into_guard(self) -> Guard {
         self.guard
     }
@@ -132,7 +132,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// What was told last; none before a majority has answered for the first time.
+    /// What was reported last, without waiting; none before a majority has answered for the first time.
     #[must_use]
     pub fn current(&self) -> Option<Observed> {
         self.observer.current()

@@ -196,7 +196,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// How two entries are told to be two nodes. By who the nodes say they are, by default.
+    /// How two entries are told to be two nodes. By who the nodes say they are, by default; by address for servers that hide or zero theirs.
     pub fn votes_by(mut self, votes_by: VotesBy) -> Self {
         self.settings.votes_by = votes_by;
         self

@@ -23,14 +23,14 @@ use crate::config::Config;
 use crate::inspection::{DataDirectory, Unreadable, of_past, options};
 use crate::inspection::{DirectoryFinding, hash_seed};
 
-/// How a node's log is exported.
+/// How a node's log is exported. The default refuses what Redis has no form for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportOptions {
     /// Leaves out what Redis has no form for, instead of refusing the log.
     pub skips_unsupported: bool,
 }
 
-/// What an export has made.
+/// What an export has made, for a line that says so.
 #[derive(Clone, Debug)]
 pub struct ExportReport {
     /// The node.

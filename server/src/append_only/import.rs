@@ -21,7 +21,7 @@ use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::random;
 
-/// What an import has made.
+/// What an import has made, for a line that says so, with what was left out.
 #[derive(Clone, Debug)]
 pub struct ImportReport {
     /// The node.

@@ -75,7 +75,7 @@ pub fn read_password_file(config: &mut Config) -> Result<(), Problem> {
     config.read_password(&SystemFiles)
 }
 
-/// Reads the arguments after `quorlock server`. `-` reads more lines from `stdin`.
+/// Reads the arguments after `quorlock server`, for programs that take the same. `-` reads more lines from `stdin`.
 pub fn parse_command_line<S: AsRef<str>>(
     arguments: &[S],
     stdin: &mut dyn Read,

@@ -17,7 +17,7 @@ use crate::config::Config;
 use quorlock_node::past::fingerprint::is_own;
 use quorlock_node::past::{self, Directory, Location, Log, NodeIdentity, Past, PastError};
 
-/// What a log is found to be.
+/// What a log is found to be: whether a start may be tried, at a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Everything that was written is there.
@@ -28,7 +28,7 @@ pub enum State {
     Refused,
 }
 
-/// What was found in a data directory.
+/// What was found in a data directory, by [`check`].
 #[derive(Clone, Debug)]
 pub struct DirectoryReport {
     /// The directory.
@@ -49,7 +49,7 @@ pub struct DirectoryReport {
     pub moving_tail: Option<Location>,
 }
 
-/// What the next start would do.
+/// What the next start would do: how long a restart of this node would be without locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextStart {
     /// How the last run ended.
@@ -60,7 +60,7 @@ pub struct NextStart {
     pub space: StartSpace,
 }
 
-/// A restart delay.
+/// A restart delay, if the start came now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemainingDelay {
     /// What is left of it.

@@ -12,7 +12,7 @@ use quorlock_persistence::{InspectedFrame, Position};
 
 use super::{DataDirectory, Unreadable, hash_seed};
 
-/// What a dump consists of.
+/// What a dump consists of, in the order of the log: each is handed to the function that [`dump`] is given.
 #[derive(Debug)]
 pub enum Line<'a> {
     /// A frame.
@@ -42,7 +42,7 @@ pub enum Line<'a> {
     },
 }
 
-/// What a frame holds.
+/// What a frame holds, decoded as a start decodes it.
 #[derive(Debug)]
 pub enum FrameBody<'a> {
     /// Changes of keys.

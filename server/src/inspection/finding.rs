@@ -33,7 +33,7 @@ pub enum FindingKind {
     Unreadable,
 }
 
-/// The first thing that is wrong.
+/// The first thing that is wrong, with its place in the log. What comes behind it is not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryFinding {
     /// What kind of trouble it is.
@@ -51,7 +51,7 @@ pub struct DirectoryFinding {
 }
 
 impl FindingKind {
-    /// A stable word for programs.
+    /// A stable word for programs: it stays the same over versions, the text for people may change.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Break => "break",

@@ -21,7 +21,7 @@ use crate::config::Config;
 use quorlock_node::past::{self, Directory, Log, Past};
 use quorlock_node::start::StartError;
 
-/// Why a log was not repaired.
+/// Why a log was not repaired; as text with what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepairError {
@@ -57,7 +57,7 @@ pub enum RepairError {
     Write(WriteError),
 }
 
-/// A repair that could be made, with the directory's lock.
+/// A repair that could be made, with the directory's lock: no node starts there until this is committed or dropped.
 #[derive(Debug)]
 pub struct PlannedRepair {
     repair: Repair,
@@ -68,7 +68,7 @@ pub struct PlannedRepair {
     incarnation: u64,
 }
 
-/// What a repair would do, or did.
+/// What a repair would do, or did: to be shown before [`PlannedRepair::commit`], and kept afterwards.
 #[derive(Clone, Debug)]
 pub struct RepairReport {
     /// Why a start refuses.
@@ -183,7 +183,7 @@ fn repairable(error: &RecoveryError) -> Result<DirectoryFinding, RepairError> {
 }
 
 impl PlannedRepair {
-    /// What it would do.
+    /// What it would do, for somebody to agree to.
     pub fn report(&self) -> RepairReport {
         RepairReport {
             finding: self.finding.clone(),

@@ -14,7 +14,7 @@ use quorlock_persistence::{
 use super::check::{NextStart, read_past};
 use super::{DataDirectory, Unreadable, options};
 
-/// Frames of one kind.
+/// Frames of one kind: how many there are, and how much they take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindCount {
     /// How many.
@@ -25,7 +25,7 @@ pub struct KindCount {
     pub payload_bytes: u64,
 }
 
-/// What a log consists of.
+/// What a log consists of, by [`statistics`]: why it has its size, and whether a rewrite would make it smaller.
 #[derive(Clone, Debug)]
 pub struct LogStatistics {
     /// The directory.

@@ -76,6 +76,25 @@ fn a_call_is_answered_as_a_client_is() {
     });
 }
 
+/// Pairs came the other way round, and a call with an array as a key never ended.
+#[test]
+fn a_map_stays_in_order_and_may_have_any_key() {
+    within(&[], async |node, _| {
+        let set = ["HSET", "h", "b", "1", "a", "2", "c", "3"];
+        node.call(set).await.unwrap();
+        let pairs = [("b", "1"), ("a", "2"), ("c", "3")];
+        let pairs = pairs.map(|(name, value)| (bytes(name), bytes(value)));
+        let all = node.call(["HGETALL", "h"]).await.unwrap();
+        assert_eq!(all, Value::Map(pairs.to_vec()));
+        let script = "redis.setresp(3) return {map={[{1,2}]=3}}";
+        let call = node.call(["EVAL", script, "0"]);
+        let value = tokio::time::timeout(Duration::from_secs(10), call).await;
+        let key = Value::Array(vec![Value::Integer(1), Value::Integer(2)]);
+        let map = Value::Map(vec![(key, Value::Integer(3))]);
+        assert_eq!(value.unwrap().unwrap(), map);
+    });
+}
+
 #[test]
 fn a_call_has_no_connection_that_it_could_change() {
     within(&[], async |node, _| {

@@ -90,28 +90,9 @@ fn issued(end: u64) -> Result<[String; 3], Failure> {
         node.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let node = node.signed_by(&key, &authority)?;
-        Ok([
-            pem("CERTIFICATE", authority.der()),
-            pem("CERTIFICATE", node.der()),
-            pem("PRIVATE KEY", key.serialized_der()),
-        ])
+        Ok([authority.pem(), node.pem(), key.serialize_pem()])
     };
     issue().map_err(|error| Failure::failed(format!("certificates cannot be made: {error}")))
-}
-
-/// The bytes as text, in lines of 64 characters between its two marks.
-#[cfg(feature = "tls")]
-fn pem(label: &str, bytes: &[u8]) -> String {
-    use base64::Engine as _;
-    let text = base64::engine::general_purpose::STANDARD.encode(bytes);
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    for (at, letter) in text.chars().enumerate() {
-        if at > 0 && at.is_multiple_of(64) {
-            pem.push('\n');
-        }
-        pem.push(letter);
-    }
-    pem + &format!("\n-----END {label}-----\n")
 }
 
 #[cfg(not(feature = "tls"))]
@@ -129,27 +110,3 @@ const DAY: Duration = Duration::from_secs(86_400);
 const LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 /// A cluster that is started runs on for weeks.
 const LEFT_MIN: Duration = Duration::from_secs(30 * 86_400);
-
-#[cfg(all(test, feature = "tls"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_has_lines_of_64_characters_between_its_marks() {
-        for (bytes, lines) in [
-            (0, vec![0]),
-            (48, vec![64]),
-            (49, vec![64, 4]),
-            (96, vec![64, 64]),
-        ] {
-            let text = pem("X Y", &vec![0xff; bytes]);
-            assert!(text.ends_with("-----\n"), "{text}");
-            let all: Vec<&str> = text.lines().collect();
-            assert_eq!(all.first(), Some(&"-----BEGIN X Y-----"));
-            assert_eq!(all.last(), Some(&"-----END X Y-----"));
-            let lengths: Vec<usize> = all[1..all.len() - 1].iter().map(|it| it.len()).collect();
-            assert_eq!(lengths, lines, "{text}");
-        }
-        assert!(pem("X", b"any").contains("\nYW55\n"));
-    }
-}

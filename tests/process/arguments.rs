@@ -233,6 +233,13 @@ fn a_guessed_word_leads_on() {
         ("bench", "redis-benchmark"),
         ("completion", "quorlock completions SHELL"),
         ("force-unlock", "quorlock release NAME TOKEN"),
+        // One letter and two are all that it lacks of `lock` and `unlock`.
+        ("flock", "quorlock run NAME -- COMMAND"),
+        ("cron", "quorlock run NAME -- COMMAND"),
+        ("once", "quorlock run NAME -- COMMAND"),
+        ("semaphore", "quorlock run NAME --permits COUNT"),
+        ("election", "quorlock elect NAME PROPOSAL"),
+        ("watch", "quorlock locks --watch"),
     ] {
         let ended = shell.quorlock(&[word]);
         assert!(!ended.stderr.contains("similar"), "{}", ended.stderr);

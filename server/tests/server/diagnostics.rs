@@ -99,7 +99,8 @@ redis_version redis_git_sha1 redis_git_dirty redis_build_id redis_mode os arch_b
     rdb_current_bgsave_time_sec rdb_saves rdb_last_cow_size aof_enabled aof_rewrite_in_progress \
     aof_rewrite_scheduled aof_last_rewrite_time_sec aof_last_bgrewrite_status aof_rewrites aof_last_write_status \
     aof_last_cow_size module_fork_in_progress module_fork_last_cow_size aof_current_size aof_base_size \
-    total_connections_received total_commands_processed instantaneous_ops_per_sec total_net_input_bytes \
+    total_connections_received total_commands_processed instantaneous_ops_per_sec \
+    instantaneous_input_kbps instantaneous_output_kbps total_net_input_bytes \
     total_net_output_bytes total_net_repl_input_bytes total_net_repl_output_bytes rejected_connections sync_full \
     sync_partial_ok sync_partial_err expired_keys evicted_keys evicted_clients total_eviction_exceeded_time \
     current_eviction_exceeded_time keyspace_hits keyspace_misses pubsub_channels pubsub_patterns \
@@ -123,7 +124,7 @@ monotonic_clock multiplexing_api atomicvar_api gcc_version lru_clock client_rece
     current_fork_perc current_save_keys_processed current_save_keys_total rdb_changes_since_last_save \
     rdb_last_save_time rdb_last_bgsave_status rdb_last_load_keys_expired rdb_last_load_keys_loaded \
     aof_current_rewrite_time_sec aof_rewrites_consecutive_failures aof_pending_rewrite aof_buffer_length \
-    aof_pending_bio_fsync aof_delayed_fsync instantaneous_input_kbps instantaneous_output_kbps \
+    aof_pending_bio_fsync aof_delayed_fsync \
     instantaneous_input_repl_kbps instantaneous_output_repl_kbps expired_stale_perc expired_time_cap_reached_count \
     expire_cycle_cpu_milliseconds unexpected_error_replies dump_payload_sanitizations total_reads_processed \
     total_writes_processed reply_buffer_shrinks reply_buffer_expands used_cpu_sys_main_thread \

@@ -71,10 +71,13 @@ fn fixed(command: &Description, words: usize) -> impl Iterator<Item = usize> {
     (position(keys.first)..=last).step_by(position(keys.step).max(1))
 }
 
-/// `None` where the count is none, or more than there are.
+/// `None` where the count is no number, less than one, or more than there are.
 fn counted(command: &Description, request: &[&[u8]]) -> Option<std::ops::Range<usize>> {
     let at = command.about.key_count_at;
     let count = usize::try_from(parse_integer(request.get(at)?)?).ok()?;
+    if count == 0 {
+        return None;
+    }
     let first = at.checked_add(1)?;
     let end = first.checked_add(count)?;
     (end <= request.len()).then_some(first..end)
@@ -130,3 +133,30 @@ const INVALID_ARITY: ErrorReply =
     ErrorReply::fixed("ERR Invalid number of arguments specified for command");
 const INVALID_ARGUMENTS: ErrorReply =
     ErrorReply::fixed("ERR Invalid arguments specified for command");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::spec_named;
+
+    fn key_count(request: &str) -> Option<usize> {
+        let request: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        let command = spec_named(request[0]).expect("it is a command");
+        let keys = keys_of_request(command.description(), &request);
+        keys.ok().map(|keys| keys.len())
+    }
+
+    #[test]
+    fn a_request_may_count_no_keys_only_where_it_needs_none() {
+        for (request, count) in [
+            ("lmpop 1 a left", Some(1)),
+            ("lmpop 0 a left", None),
+            ("zunionstore d 1 a", Some(2)),
+            ("zunionstore d 0 a", None),
+            ("sintercard 0 a", None),
+            ("eval x 0 a", Some(0)),
+        ] {
+            assert_eq!(key_count(request), count, "{request}");
+        }
+    }
+}

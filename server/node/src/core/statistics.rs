@@ -37,12 +37,27 @@ pub struct ServerStatistics {
     rate_due_raw_ns: AtomicU64,
 }
 
+/// What clients cause: as counted up to a moment, or per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    pub(crate) commands: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+}
+
 impl ServerStatistics {
-    /// Commands per second now. Reading it changes nothing for other readers.
-    pub(crate) fn commands_per_second(&self, now_raw: RawTime) -> u64 {
+    /// What happens per second now. Reading it changes nothing for other readers.
+    pub(crate) fn per_second(&self, now_raw: RawTime) -> Traffic {
         self.sample_rate(now_raw);
-        let count = self.commands.load(Ordering::Relaxed);
-        self.rate().per_second(now_raw, count)
+        self.rate().per_second(now_raw, self.traffic())
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            commands: self.commands.load(Ordering::Relaxed),
+            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.bytes_out.load(Ordering::Relaxed),
+        }
     }
 
     /// To be called with whatever reading of the raw clock is at hand: an idle node needs no timer
@@ -54,8 +69,7 @@ impl ServerStatistics {
         let due_raw = now_raw.plus_nanos(SAMPLE_NS);
         self.rate_due_raw_ns
             .store(due_raw.as_nanos(), Ordering::Relaxed);
-        let count = self.commands.load(Ordering::Relaxed);
-        self.rate().note(now_raw, count);
+        self.rate().note(now_raw, self.traffic());
     }
 
     fn rate(&self) -> MutexGuard<'_, Rate> {
@@ -86,46 +100,54 @@ impl ServerStatistics {
     }
 }
 
-/// How quickly a counter grows, over the last 1.6 seconds as in Redis.
+/// How quickly counters grow, over the last 1.6 seconds as in Redis.
 #[derive(Debug, Default)]
 struct Rate {
     /// Oldest first.
-    samples: VecDeque<CounterSample>,
+    samples: VecDeque<TrafficSample>,
 }
 
-/// The counter at one reading of the raw clock.
+/// The counters at one reading of the raw clock.
 #[derive(Clone, Copy, Debug)]
-struct CounterSample {
+struct TrafficSample {
     raw: RawTime,
-    count: u64,
+    traffic: Traffic,
 }
 
 impl Rate {
-    fn note(&mut self, now_raw: RawTime, count: u64) {
+    fn note(&mut self, now_raw: RawTime, traffic: Traffic) {
         if self.samples.len() > SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back(CounterSample {
+        self.samples.push_back(TrafficSample {
             raw: now_raw,
-            count,
+            traffic,
         });
     }
 
     /// Compared with the newest sample that is old enough. Where the node was idle that may be long
     /// ago, and says so: nothing has happened since.
-    fn per_second(&self, now_raw: RawTime, count: u64) -> u64 {
-        let age_ns = |sample: &CounterSample| now_raw.nanos_since(sample.raw);
-        let is_old = |sample: &&CounterSample| age_ns(sample) >= SAMPLE_NS * SAMPLES as u64;
+    fn per_second(&self, now_raw: RawTime, now: Traffic) -> Traffic {
+        let age_ns = |sample: &TrafficSample| now_raw.nanos_since(sample.raw);
+        let is_old = |sample: &&TrafficSample| age_ns(sample) >= SAMPLE_NS * SAMPLES as u64;
         let base = self.samples.iter().rev().find(is_old);
         let Some(base) = base.or(self.samples.front()) else {
-            return 0;
+            return Traffic::default();
         };
         // What came in a few microseconds says little of a second.
         if age_ns(base) < SAMPLE_NS {
-            return 0;
+            return Traffic::default();
         }
-        let grown = u128::from(count.saturating_sub(base.count));
-        saturated(grown * 1_000_000_000 / u128::from(age_ns(base)))
+        let before = base.traffic;
+        let rate = |now: u64, before: u64| {
+            let grown = u128::from(now.saturating_sub(before));
+            saturated(grown * 1_000_000_000 / u128::from(age_ns(base)))
+        };
+        Traffic {
+            commands: rate(now.commands, before.commands),
+            bytes_in: rate(now.bytes_in, before.bytes_in),
+            bytes_out: rate(now.bytes_out, before.bytes_out),
+        }
     }
 }
 
@@ -213,6 +235,8 @@ mod tests {
     fn busy(statistics: &ServerStatistics, from_ms: u64, to_ms: u64) {
         for at_ms in from_ms..to_ms {
             statistics.commands.fetch_add(1, Ordering::Relaxed);
+            statistics.bytes_in.fetch_add(20, Ordering::Relaxed);
+            statistics.bytes_out.fetch_add(5, Ordering::Relaxed);
             statistics.sample_rate(ms(at_ms));
         }
     }
@@ -220,15 +244,20 @@ mod tests {
     #[test]
     fn a_rate_is_that_of_the_last_seconds_however_often_it_is_read() {
         let statistics = ServerStatistics::default();
-        assert_eq!(statistics.commands_per_second(ms(5_000)), 0, "the first");
+        assert_eq!(statistics.per_second(ms(5_000)).commands, 0, "the first");
         busy(&statistics, 5_000, 10_000);
         for at_us in (10_000_000..10_050_000).step_by(100) {
-            let rate = statistics.commands_per_second(RawTime::from_nanos(at_us * 1_000));
+            let rate = statistics
+                .per_second(RawTime::from_nanos(at_us * 1_000))
+                .commands;
             assert!((950..=1_000).contains(&rate), "{rate} at {at_us} us");
         }
-        let rate = statistics.commands_per_second(ms(10_800));
+        let all = statistics.per_second(ms(10_050));
+        assert_eq!(all.bytes_in / 20, all.commands);
+        assert_eq!(all.bytes_out / 5, all.commands);
+        let rate = statistics.per_second(ms(10_800)).commands;
         assert!((400..=600).contains(&rate), "{rate}: idle for half of it");
-        assert_eq!(statistics.commands_per_second(ms(20_000)), 0);
+        assert_eq!(statistics.per_second(ms(20_000)).commands, 0);
         assert_eq!(statistics.rate().samples.len(), SAMPLES + 1);
     }
 
@@ -237,8 +266,8 @@ mod tests {
         let statistics = ServerStatistics::default();
         for at_ms in (0..100_000).step_by(10_000) {
             statistics.commands.fetch_add(5_000, Ordering::Relaxed);
-            let first = statistics.commands_per_second(ms(at_ms));
-            let second = statistics.commands_per_second(ms(at_ms + 1));
+            let first = statistics.per_second(ms(at_ms)).commands;
+            let second = statistics.per_second(ms(at_ms + 1)).commands;
             assert_eq!(first, if at_ms == 0 { 0 } else { 500 }, "{at_ms}");
             assert!(first.abs_diff(second) <= 1, "{second} at {at_ms}");
         }
@@ -249,12 +278,12 @@ mod tests {
         let statistics = ServerStatistics::default();
         busy(&statistics, 0, 5_000);
         statistics.reset(7);
-        assert_eq!(statistics.commands_per_second(ms(5_000)), 0);
+        assert_eq!(statistics.per_second(ms(5_000)).commands, 0);
         busy(&statistics, 5_000, 6_000);
-        let rate = statistics.commands_per_second(ms(6_000));
+        let rate = statistics.per_second(ms(6_000)).commands;
         assert!((950..=1_000).contains(&rate), "{rate}");
         // A clock that was set back is no reason to fail.
-        assert_eq!(statistics.commands_per_second(RawTime::ZERO), 0);
+        assert_eq!(statistics.per_second(RawTime::ZERO).commands, 0);
     }
 
     #[test]

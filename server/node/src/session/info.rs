@@ -408,8 +408,11 @@ fn stats(page: &mut InfoText<'_>) {
         page.node.connections_received(),
     );
     page.count("total_commands_processed", &statistics.commands);
-    let rate = statistics.commands_per_second(page.engine.raw);
-    page.field("instantaneous_ops_per_sec", rate);
+    let rate = statistics.per_second(page.engine.raw);
+    page.field("instantaneous_ops_per_sec", rate.commands);
+    let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    page.field("instantaneous_input_kbps", kib(rate.bytes_in));
+    page.field("instantaneous_output_kbps", kib(rate.bytes_out));
     page.count("total_net_input_bytes", &statistics.bytes_in);
     page.count("total_net_output_bytes", &statistics.bytes_out);
     page.count("rejected_connections", &statistics.rejected);

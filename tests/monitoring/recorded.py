@@ -16,6 +16,25 @@ class Series(NamedTuple):
     # It only grows, as counters do and all parts of a histogram.
     grows: bool
 
+    def key(self):
+        return self.name, frozenset(self.labels.items())
+
+
+class Page:
+    """A page, and when it was recorded. Time begins then: of a moment it has how far ahead that is."""
+
+    def __init__(self, path):
+        self.moment = path.stat().st_mtime
+        self.series = [
+            series._replace(value=series.value - int(self.moment)) if series.name.endswith("_timestamp_seconds") else series
+            for series in page(path)
+        ]
+        self.values = {series.key(): series.value for series in self.series}
+
+    def value(self, name):
+        """Of a metric without labels, or with one series."""
+        return next(series.value for series in self.series if series.name == name)
+
 
 def page(path):
     """The series of one page."""

@@ -279,6 +279,8 @@ impl MetricsPage<'_> {
         self.counter("quorlock_log_frames_written", node.commit.written().get());
         self.counter("quorlock_log_frames_synced", node.commit.synced().get());
         self.register("quorlock_sync_duration_seconds", sync_times(node));
+        let wait_ns = node.commit.device_wait_ns(node.clock.raw());
+        self.gauge("quorlock_log_wait_seconds", seconds(wait_ns));
     }
 }
 

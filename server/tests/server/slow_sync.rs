@@ -36,10 +36,13 @@ fn keys(client: &mut Wire) -> u64 {
 }
 
 fn keys_in_metrics(node: &Node) -> u64 {
+    metric(node, "redis_db_keys{db=\"db0\"}").parse().unwrap()
+}
+
+fn metric(node: &Node, series: &str) -> String {
     let (_, text) = get(node.metrics_address().unwrap(), "/metrics");
-    let series = "redis_db_keys{db=\"db0\"} ";
-    let line = text.lines().find_map(|line| line.strip_prefix(series));
-    line.unwrap().parse().unwrap()
+    let value = |line: &str| Some(line.strip_prefix(series)?.trim_start().to_owned());
+    text.lines().find_map(value).unwrap()
 }
 
 /// It showed a key for as long as its own OK waited.
@@ -202,6 +205,28 @@ fn assert_others_are_served(slow: &GatedNode, other: &mut Wire) {
             !new.iter_mut().all(Wire::is_silent)
         });
     }
+}
+
+/// An alert goes by it: where the disk hangs, no counter of the metrics moves.
+#[test]
+fn the_metrics_have_the_time_that_a_disk_which_hangs_has_taken() {
+    run(async {
+        for slow in [gated("always").await, gated_direct().await] {
+            let seconds = || -> f64 {
+                let value = metric(&slow.node, "quorlock_log_wait_seconds");
+                value.parse().unwrap()
+            };
+            let (mut client, _other) = slow.wires();
+            assert_eq!(client.ask("SET z token PX 3000000"), "+OK");
+            eventually("nothing is under way", || seconds() == 0.0);
+            slow.hold(&mut client, "SET a token PX 3000000", "quorlock-");
+            slow.machine.advance_ms(20_000);
+            let waited = seconds();
+            assert!((20.0..60.0).contains(&waited), "{waited}");
+            slow.let_go(&mut client);
+            eventually("the disk has done it", || seconds() == 0.0);
+        }
+    });
 }
 
 /// The first slow one is the worker's own, and holds the connections of that worker. Others do not wait for it, also

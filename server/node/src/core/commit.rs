@@ -37,6 +37,8 @@ pub struct Commit {
     pub syncs: SyncDurations,
     last_sync_raw_ns: AtomicU64,
     syncs_running: AtomicUsize,
+    /// When the [`DeviceWork`] of each kind that is under way has begun, in nanoseconds of the raw clock; 0 where none is.
+    device_since_raw_ns: [AtomicU64; 2],
     needs_segment: AtomicBool,
     bytes_since_checkpoint: AtomicU64,
     total_bytes: AtomicU64,
@@ -132,6 +134,7 @@ impl Commit {
             syncs: SyncDurations::default(),
             last_sync_raw_ns: AtomicU64::new(now_raw.as_nanos()),
             syncs_running: AtomicUsize::new(0),
+            device_since_raw_ns: [AtomicU64::new(0), AtomicU64::new(0)],
             needs_segment: AtomicBool::new(false),
             bytes_since_checkpoint: AtomicU64::new(size.since_checkpoint_bytes),
             total_bytes: AtomicU64::new(size.total_bytes),
@@ -191,10 +194,23 @@ impl Commit {
         self.sync_ns() > INLINE_SYNC_NS_MAX
     }
 
-    /// A sync begins; it ends with the result's end.
-    pub(crate) fn begin_sync(&self) -> RunningSync<'_> {
+    /// Work of the device begins; it ends with the result's end.
+    pub(crate) fn begin(&self, work: DeviceWork, now_raw: RawTime) -> RunningWork<'_> {
+        self.device_since_raw_ns[work as usize].store(now_raw.as_nanos().max(1), Ordering::Relaxed);
         self.syncs_running.fetch_add(1, Ordering::AcqRel);
-        RunningSync(self)
+        RunningWork { commit: self, work }
+    }
+
+    /// How long the device has taken for what is under way; 0 where nothing is.
+    pub fn device_wait_ns(&self, now_raw: RawTime) -> u64 {
+        let waits_ns =
+            self.device_since_raw_ns
+                .iter()
+                .map(|since| match since.load(Ordering::Relaxed) {
+                    0 => 0,
+                    since_ns => now_raw.as_nanos().saturating_sub(since_ns),
+                });
+        waits_ns.fold(0, u64::max)
     }
 
     /// Everything up to this position is written, and this is what it reveals.
@@ -303,12 +319,24 @@ impl Commit {
 
 /// A sync that runs.
 #[derive(Debug)]
-#[must_use = "the sync counts as running for as long as this lives"]
-pub(crate) struct RunningSync<'a>(&'a Commit);
+#[must_use = "the work counts as running for as long as this lives"]
+pub(crate) struct RunningWork<'a> {
+    commit: &'a Commit,
+    work: DeviceWork,
+}
 
-impl Drop for RunningSync<'_> {
+/// What waits for the device that the log lies on. One of each kind may be under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DeviceWork {
+    /// A write past the page cache.
+    Write,
+    Sync,
+}
+
+impl Drop for RunningWork<'_> {
     fn drop(&mut self) {
-        self.0.syncs_running.fetch_sub(1, Ordering::AcqRel);
+        self.commit.device_since_raw_ns[self.work as usize].store(0, Ordering::Relaxed);
+        self.commit.syncs_running.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

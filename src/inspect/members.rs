@@ -228,8 +228,17 @@ async fn carry_out(
         failed.concat(),
         to_write(step, &unwritten)
     );
-    Err(Failure::new(NO_QUORUM, what)
-        .remedy("do it again when they answer: nodes that go by it stay as they are"))
+    Err(match failed.iter().all(|line| is_forbidden(line)) {
+        true => Failure::failed(what)
+            .remedy("give this user the right to run CONFIG SET, and do it again"),
+        false => Failure::new(NO_QUORUM, what)
+            .remedy("do it again when they answer: nodes that go by it stay as they are"),
+    })
+}
+
+/// Whether a node has refused a command to the user of this one. It is not away, and refuses it again.
+fn is_forbidden(why: &str) -> bool {
+    why.contains("NOPERM")
 }
 
 /// Fences of a name are above those that it had on another of these clusters.
@@ -352,8 +361,11 @@ async fn raise_fences(nodes: &mut [ListedNode], joining: Option<usize>) -> Resul
 fn unraised(label: &str, why: &str) -> Failure {
     let why = shown::words(why);
     let what = format!("{label} cannot be told of the fences of the others: {why}{NO_LIST}");
-    Failure::new(NO_QUORUM, what)
-        .remedy("the user needs the commands LOCK.CEILING and LOCK.ADOPT; do it again")
+    let failure = match is_forbidden(&why) {
+        true => Failure::failed(what),
+        false => Failure::new(NO_QUORUM, what),
+    };
+    failure.remedy("the user needs the commands LOCK.CEILING and LOCK.ADOPT; do it again")
 }
 
 fn not_removed(label: &str, why: &str) -> Failure {
@@ -365,6 +377,10 @@ fn not_removed(label: &str, why: &str) -> Failure {
 
 fn refused(refusal: MembersRefusal) -> Failure {
     let what = format!("{}{NOTHING}", shown::words(&refusal.what));
+    if refusal.is_for_silence && is_forbidden(&what) {
+        return Failure::failed(what)
+            .remedy("give this user the right to run INFO and CONFIG SET, and do it again");
+    }
     let failure = match refusal.is_for_silence {
         true => Failure::new(NO_QUORUM, what),
         false => Failure::failed(what),

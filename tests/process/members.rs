@@ -342,3 +342,33 @@ fn two_equal_commands_at_once_both_succeed() {
     }
     assert!(takes(&shell, &fewer) && !takes(&shell, &all));
 }
+
+#[test]
+fn a_node_that_refuses_the_user_a_command_is_not_away() {
+    let shell = Shell::new();
+    let nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
+    let added = node(&shell, 3, "4").url();
+    let urls = nodes
+        .iter()
+        .map(|node| node.url().replace("redis://", "redis://clerk:p@"));
+    let listed = urls.collect::<Vec<String>>().join(",");
+    for (missing, right) in [
+        ("-config|set", "CONFIG SET"),
+        ("-info", "INFO and CONFIG SET"),
+    ] {
+        for node in &nodes {
+            let rules = [
+                "ACL", "SETUSER", "clerk", "on", ">p", "~*", "&*", "+@all", missing,
+            ];
+            assert_eq!(node.ask(&rules).unwrap(), "+OK");
+        }
+        let ended = begin(&shell, &["add", &added], &listed);
+        assert_eq!(ended.code, Some(1), "{missing}: {}", ended.stderr);
+        let remedy = format!("give this user the right to run {right}");
+        assert!(
+            ended.stderr.contains(&remedy),
+            "{missing}: {}",
+            ended.stderr
+        );
+    }
+}

@@ -107,5 +107,5 @@ quorlock_lock_hold_seconds: How long locks were held that have ended, of those t
 quorlock_lock_wait_seconds: How long clients waited with LOCK.WAIT that then took the lock
 redis_db_keys: Keys that replies may reveal, by database
 redis_db_keys_expiring: Keys with a TTL, by database
-quorlock_sync_duration_seconds: How long syncs of the log took
+quorlock_sync_duration_seconds: How long syncs of the log took, each with the write past the page cache before it
 quorlock_log_wait_seconds: How long the disk has taken for the sync, or the write past the page cache, that is under way; 0 where none is";

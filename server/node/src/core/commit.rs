@@ -238,9 +238,9 @@ impl Commit {
     /// A sync has ended well.
     pub(crate) fn note_synced(&self, ended: Synced<'_>) {
         let took = ended.ended_raw.nanos_since(ended.began_raw);
-        self.syncs.note(took);
-        // Who runs it waits for both.
+        // Replies wait for both.
         let took = took.saturating_add(ended.write_ns);
+        self.syncs.note(took);
         let smoothed = match self.sync_ns.load(Ordering::Relaxed) {
             0 => took,
             old => old - old / SMOOTHING + took / SMOOTHING,

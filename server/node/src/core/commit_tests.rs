@@ -97,6 +97,7 @@ fn a_direct_write_counts_with_the_sync_behind_it() {
     append(&node, &ControlRecord::Tick);
     node.log_writer.write_and_sync(&node.executor).unwrap();
     assert_eq!(node.commit.sync_ns(), 4000);
+    assert_eq!(node.commit.syncs.read().sum_ns, 4000, "of the metrics");
 }
 
 /// Parts of a checkpoint, and a segment that was not made ahead in time, made the log thread do what workers could.

@@ -56,6 +56,10 @@ ALERTS = {
     "QuorlockSyncSlow": ("warning", "{instance} of quorlock: a sync of the log takes {value}"),
     "QuorlockClientsRefused": ("warning", "{instance} of quorlock has refused connections: maxclients is reached"),
     "QuorlockClientsNearlyAll": ("warning", "{instance} of quorlock has {value} of its clients"),
+    "QuorlockMemoryNearlyFull": (
+        "warning",
+        "{instance} of quorlock: keys take {value} of maxmemory, beyond which no lock is taken",
+    ),
     "QuorlockLocksWithoutEnd": ("info", "{instance} of quorlock has {value} keys that never end"),
     "QuorlockLocksExpire": (
         "info",
@@ -75,6 +79,7 @@ VALUES = {
     "QuorlockSyncHangs": "45s",
     "QuorlockSyncSlow": "500ms",
     "QuorlockClientsNearlyAll": "95%",
+    "QuorlockMemoryNearlyFull": "92%",
     "QuorlockLocksWithoutEnd": "2",
     "QuorlockLocksExpire": "20",
     "QuorlockCertificateEnds": "13d 23h 58m 0s",
@@ -157,6 +162,15 @@ CASES = [
         ],
     ),
     (
+        {
+            ("redis_memory_max_bytes", "lock1"): "1000x{n}",
+            ("redis_memory_used_bytes", "lock1"): "920x{n}",
+            ("redis_memory_max_bytes", "lock2"): "1000x{n}",
+            ("redis_memory_used_bytes", "lock2"): "880x{n}",
+        },
+        [("QuorlockMemoryNearlyFull", "4m", []), ("QuorlockMemoryNearlyFull", "6m", ["lock1"])],
+    ),
+    (
         {("redis_db_keys", "lock1"): "42x{n}"},
         [("QuorlockLocksWithoutEnd", "9m", []), ("QuorlockLocksWithoutEnd", "12m", ["lock1"])],
     ),
@@ -220,6 +234,7 @@ FAILURES = {
             ("QuorlockClientsNearlyAll", "8m", ["lock3"]),
         ],
     ),
+    "memory": ({"lock3": ["memory"]}, [("QuorlockMemoryNearlyFull", "6m", ["lock3"]), ("QuorlockLogFull", "6m", [])]),
     "left": (
         {"lock3": ["none-left", "left"]},
         [
@@ -251,6 +266,9 @@ def values_of_failure(name, pages):
     match name:
         case "refused":
             return {"QuorlockClientsNearlyAll": "100%"}
+        case "memory":
+            share = pages[name].value("redis_memory_used_bytes") / pages[name].value("redis_memory_max_bytes")
+            return {"QuorlockMemoryNearlyFull": f"{share * 100:.4g}%"}
         case "left":
             return {"QuorlockLocksWithoutEnd": "1", "QuorlockLocksExpire": "5"}
         case "certificate":

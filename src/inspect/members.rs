@@ -117,14 +117,18 @@ async fn change_members(change: &MemberChange, format: Format) -> Result<ExitCod
 /// A failure behind another one, which has changed some nodes or none. What it comes to is that of the last look.
 fn behind(before: Option<Failure>, now: Failure) -> Failure {
     let Some(before) = before else { return now };
-    let mut endings = [NOTHING, NO_LIST].into_iter();
-    let what = endings.find_map(|ending| now.what.strip_suffix(ending));
-    let what = what.unwrap_or(&now.what);
-    let what = match before.what.ends_with(what) {
+    let what = without_ending(&now.what);
+    let what = match without_ending(&before.what).ends_with(what) {
         true => before.what,
         false => format!("{}\nlooked at again, {what}", before.what),
     };
     Failure::new(now.code, what).remedy(now.remedy)
+}
+
+fn without_ending(what: &str) -> &str {
+    let mut endings = [NOTHING, NO_LIST].into_iter();
+    let without = endings.find_map(|ending| what.strip_suffix(ending));
+    without.unwrap_or(what)
 }
 
 /// All nodes, and what may be changed by what they say, and by what they have said at first. A node that is named and not listed is the
@@ -359,6 +363,12 @@ async fn raise_fences(nodes: &mut [ListedNode], joining: Option<usize>) -> Resul
 }
 
 fn unraised(label: &str, why: &str) -> Failure {
+    // As one that is new and was not made with `node init`.
+    if why.contains("RESTARTDELAY") {
+        let what = format!("{label} is in its restart delay{NO_LIST}");
+        let remedy = "do it again once it serves: quorlock status says when that is";
+        return Failure::new(NO_QUORUM, what).remedy(remedy);
+    }
     let why = shown::words(why);
     let what = format!("{label} cannot be told of the fences of the others: {why}{NO_LIST}");
     let failure = match is_forbidden(&why) {

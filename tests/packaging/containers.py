@@ -4,6 +4,7 @@ usage: containers.py SCRATCH, with PROGRAM and HELM in the environment
 """
 
 import glob
+import http.server
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import jsonschema
@@ -325,6 +327,46 @@ def the_chart_renders_another_cluster_that_fits_the_schemas():
         with open(path, "w", encoding="utf-8") as file:
             yaml.safe_dump_all(rendered(*settings), file)
         run("kubernetes-validate", "--strict", "-k", KUBERNETES, path)
+
+
+def installed(nodes):
+    """An API server of a cluster in which so many nodes are installed."""
+    apps = "/apis/apps/v1"
+    objects = {
+        apps: {"kind": "APIResourceList", "groupVersion": "apps/v1",
+               "resources": [{"name": "statefulsets", "namespaced": True, "kind": "StatefulSet", "verbs": ["get"]}]},
+        f"{apps}/namespaces/default/statefulsets/quorlock": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"replicas": nodes}},
+    }
+
+    class Api(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            found = objects.get(self.path.split("?")[0])
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(found or {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+@check
+def the_chart_changes_the_number_of_nodes_by_one_at_a_time():
+    if not HELM:
+        raise Skipped("helm could not be installed")
+    server = installed(5)
+    words = [HELM, "template", "quorlock", CHART, "--kube-version", KUBERNETES, "--dry-run=server", "--is-upgrade", "--disable-openapi-validation",
+             "--namespace", "default", "--kube-apiserver", f"http://127.0.0.1:{server.server_port}", "--kubeconfig", os.devnull]
+    for nodes in (4, 5, 6):
+        assert f"cluster-size {nodes}\n" in run(*words, "--set", f"nodes={nodes}")
+    for nodes in (3, 7):
+        said = run(*words, "--set", f"nodes={nodes}", expected=1)
+        assert f"5 nodes are installed, and nodes is {nodes}: clients with the two lists could hold the same lock" in said, said
+    server.shutdown()
 
 
 @check

@@ -1,6 +1,8 @@
 //! `quorlock members`: a node more in the list of all clients, while they take locks.
 
-use quorlock_testkit::{NodeProcess, ReservedPort};
+use std::fs;
+
+use quorlock_testkit::{NodeProcess, Process, ReservedPort};
 
 use crate::shell::{Ended, Shell};
 
@@ -371,4 +373,29 @@ fn a_node_that_refuses_the_user_a_command_is_not_away() {
             ended.stderr
         );
     }
+}
+
+#[test]
+fn a_node_in_its_restart_delay_is_not_added_yet_and_that_is_said_once() {
+    let shell = Shell::new();
+    let nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
+    let old = list(&nodes);
+    fence(&shell, "job", &old);
+    // As in a container whose volume is empty.
+    fs::create_dir(shell.file("late")).unwrap();
+    let words = ["server", "--dir", "late", "--port", "0"];
+    let mut command = shell.command(&words);
+    command.args(["--cluster-size", "4", "--first-start", "wait"]);
+    command.args(["--restart-delay-max", "5m"]);
+    let mut late = Process::start(&mut command, &shell.file("late.log")).unwrap();
+    let ended = begin(
+        &shell,
+        &["add", &format!("redis://{}", late.address())],
+        &old,
+    );
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    let said = "is in its restart delay. No list was changed\n  do it again once it serves";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("restart delay").count(), 1);
+    assert!(takes(&shell, &old));
 }

@@ -48,8 +48,8 @@ class System:
         return int(out)
 
 
-def exclusion(server):
-    """Forty commands at once, and a counter that loses counts where two of them run."""
+def exclusion(server, callers=40):
+    """Many commands at once, and a counter that loses counts where two of them run."""
     folder = tempfile.mkdtemp(dir=server.folder)
     script = ('mkdir busy || echo two >> wrong; read count < count; sleep 0.02; echo $((count + 1)) > count; '
               'echo $QUORLOCK_FENCE >> fences; rmdir busy')
@@ -57,16 +57,16 @@ def exclusion(server):
         file.write("0\n")
     fence = ["--fence"] if server.has_fences else []
     words = ["run", "counter", *fence, "--ttl", "10s", "--wait", "80s", "--", "sh", "-c", f"cd {folder}; {script}"]
-    commands = [server.command(*words) for _ in range(40)]
+    commands = [server.command(*words) for _ in range(callers)]
     for command in commands:
         _, error = command.communicate(timeout=120)
         assert command.returncode == 0, f"{command.returncode}: {error}"
     read = lambda name: open(os.path.join(folder, name), encoding="utf-8").read().split()  # noqa: E731
-    assert read("count") == ["40"] and not os.path.exists(os.path.join(folder, "wrong")), read("count")
+    assert read("count") == [str(callers)] and not os.path.exists(os.path.join(folder, "wrong")), read("count")
     if not server.has_fences:
         return
     fences = [int(fence) for fence in read("fences")]
-    assert len(fences) == 40 and all(a < b for a, b in zip(fences, fences[1:])), fences
+    assert len(fences) == callers and all(a < b for a, b in zip(fences, fences[1:])), fences
 
 
 def says(waiter, name):

@@ -351,6 +351,54 @@ def encrypted(server):
     compared(server, address, "--cacert", certificate)
 
 
+def pooled(server):
+    """PgBouncer with sessions works as the server does. With transactions fewer connections than callers are enough, and who waits asks again."""
+    if not shutil.which("pgbouncer"):
+        raise checked.Skipped("PgBouncer is not on this machine")
+    port = free_port()
+    behind = server.address.replace(f":{server.port}/", f":{port}/")
+    for mode in ("session", "transaction"):
+        files = {name: os.path.join(server.folder, f"{mode}.{name}") for name in ("ini", "users", "log")}
+        with open(files["users"], "w", encoding="utf-8") as file:
+            file.write(f'"locks" "{PASSWORD}"\n')
+        with open(files["ini"], "w", encoding="utf-8") as file:
+            file.write(f"[databases]\nlocks = host={server.folder} port={server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
+                       f"unix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {files['users']}\npool_mode = {mode}\n"
+                       f"default_pool_size = {40 if mode == 'session' else 3}\nlogfile = {files['log']}\n")
+        pooler = subprocess.Popen([*server.user, "pgbouncer", "-q", files["ini"]], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            eventually("PgBouncer listens", lambda: os.path.exists(files["log"]) and "listening on" in open(files["log"], encoding="utf-8").read())
+            there = Behind(server, behind)
+            checked.exclusion(there, 12)
+            checked.through_an_agent(there)
+            if mode == "session":
+                checked.waiting(there)
+            else:
+                token, _ = there.ends(0, "acquire", "turn", "--ttl", "60s")
+                waiter = there.command("run", "turn", "--wait", "60s", "--", "true")
+                checked.says(waiter, "turn")
+                there.ends(0, "release", "turn", token.strip())
+                _, error = waiter.communicate(timeout=70)
+                assert waiter.returncode == 0, error
+            # Both ways lead to the same locks.
+            token, _ = there.ends(0, "acquire", "both", "--ttl", "60s")
+            server.ends(BUSY, "run", "both", "-n", "--", "true")
+            server.ends(0, "release", "both", token.strip())
+        finally:
+            pooler.terminate()
+            pooler.wait()
+
+
+class Behind(checked.System):
+    """The same server under another address."""
+
+    secrets = Postgresql.secrets
+
+    def __init__(self, server, address):
+        super().__init__(server.program, server.folder)
+        self.address = address
+
+
 def followed(server):
     """A standby takes no locks. A synchronous one that is promoted has them all, and fences go on."""
     copy = os.path.join(server.folder, "copy")
@@ -396,6 +444,7 @@ CHECKS = [
     ("a standby that is away", unreplicated),
     ("what operators see", shown),
     ("over TLS", encrypted),
+    ("behind PgBouncer", pooled),
     ("a standby that follows", followed),
 ]
 

@@ -326,12 +326,14 @@ fn tell_of_choices(identity: &NodeIdentity, id: &str, policy: &Policy, config: &
 
 /// Why an empty directory with that advice is waited out, where nobody has said so in as many words.
 fn why_it_waits(config: &Config, advice: &str) -> String {
-    match config.beyond_first_try() {
-        Some(what) if !advice.is_empty() && config.first_start == FirstStart::Auto => {
-            format!(" (first-start auto waits, because {what} is configured)")
-        }
-        _ => String::new(),
+    if advice.is_empty() || config.first_start != FirstStart::Auto {
+        return String::new();
     }
+    // It compares all values with their defaults, which simulated nodes would do at each of many starts.
+    config
+        .beyond_first_try()
+        .map(|what| format!(" (first-start auto waits, because {what} is configured)"))
+        .unwrap_or_default()
 }
 
 const NO_INTERPRETER: &str = "script-native is no, but this program was built without scripts, so that no script could run at all. \

@@ -18,8 +18,8 @@ pub fn directives() -> impl Iterator<Item = &'static Directive> {
 
 /// The directive that a name in any case means: its own before that of all names that begin so.
 pub(super) fn named(name: &str) -> Option<&'static Directive> {
-    let all = directives().filter(|directive| directive.is_named(name));
-    all.max_by_key(|directive| !directive.name.ends_with('*'))
+    let own = directives().find(|directive| directive.name.eq_ignore_ascii_case(name));
+    own.or_else(|| directives().find(|directive| directive.is_named(name)))
 }
 
 /// What to say about a name that neither Redis nor a node knows.

@@ -1,7 +1,8 @@
 //! The bytes of one file in memory, and those a power loss would leave.
 //!
 //! Invariant: a sector that is not in `unsynced` is durable as it is read. Where nothing is remembered
-//! (`remembers` is false) the map stays empty and costs nothing.
+//! (`remembers` is false) the map stays empty and costs nothing. Zeros at the end are counted, not stored: a log fills
+//! megabytes with them for each segment. Whatever is not stored was zero when it was last synced, too.
 
 use super::loss::{Fate, SECTOR_BYTES};
 use std::collections::BTreeMap;
@@ -9,6 +10,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileContent {
     bytes: Vec<u8>,
+    /// How many zeros follow `bytes`.
+    zeros: usize,
     /// The sectors written since they were last synced.
     unsynced: BTreeMap<u64, SyncedSector>,
     /// The length a power loss would leave, if no sector beyond it survives.
@@ -25,8 +28,27 @@ struct SyncedSector {
 }
 
 impl FileContent {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The same bytes, none of them synced.
+    pub(super) fn copy(&self) -> FileContent {
+        FileContent {
+            bytes: self.bytes.clone(),
+            zeros: self.zeros,
+            ..FileContent::default()
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() + self.zeros
+    }
+
+    /// Fills the buffer with what is there from `offset` on; how much it was.
+    pub(super) fn read(&self, offset: usize, buffer: &mut [u8]) -> usize {
+        let length = buffer.len().min(self.len().saturating_sub(offset));
+        let stored = self.bytes.get(offset..).unwrap_or_default();
+        let stored = &stored[..stored.len().min(length)];
+        buffer[..stored.len()].copy_from_slice(stored);
+        buffer[stored.len()..length].fill(0);
+        length
     }
 
     pub(super) fn write(&mut self, offset: usize, bytes: &[u8], remembers: bool) {
@@ -34,16 +56,20 @@ impl FileContent {
         if remembers && !bytes.is_empty() {
             self.remember(offset, end);
         }
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
+        let length = self.len().max(end);
+        if offset < self.bytes.len() || !is_zero(bytes) {
+            if self.bytes.len() < end {
+                self.bytes.resize(end, 0);
+            }
+            self.bytes[offset..end].copy_from_slice(bytes);
         }
-        self.bytes[offset..end].copy_from_slice(bytes);
+        self.zeros = length - self.bytes.len();
     }
 
     /// Everything is durable, except what a failed sync has abandoned.
     pub(super) fn sync(&mut self) {
         self.unsynced.retain(|_, old| old.is_abandoned);
-        self.synced_length = self.bytes.len();
+        self.synced_length = self.len();
     }
 
     /// A sync failed: what it should have written counts as clean, and is not durable.
@@ -55,9 +81,11 @@ impl FileContent {
 
     /// Whatever it was: from now on this is what is on the disk.
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes.resize(self.len(), 0);
+        self.zeros = 0;
         change(&mut self.bytes);
         self.unsynced.clear();
-        self.synced_length = self.bytes.len();
+        self.synced_length = self.len();
     }
 
     pub(super) fn has_abandoned(&self) -> bool {
@@ -65,7 +93,7 @@ impl FileContent {
     }
 
     pub(super) fn has_unsynced_length(&self) -> bool {
-        self.synced_length != self.bytes.len()
+        self.synced_length != self.len()
     }
 
     /// The unsynced sectors whose loss could be told, by number.
@@ -92,13 +120,13 @@ impl FileContent {
     pub(super) fn settle(&mut self, keeps_length: bool, fate: impl Fn(u64) -> Fate) {
         self.lose(keeps_length, |_, sector| fate(sector));
         self.unsynced.clear();
-        self.synced_length = self.bytes.len();
+        self.synced_length = self.len();
     }
 
     fn lose(&mut self, keeps_length: bool, fate: impl Fn(&FileContent, u64) -> Fate) {
         let mut left = self.bytes.clone();
         let mut length = match keeps_length {
-            true => self.bytes.len(),
+            true => self.len(),
             false => self.synced_length,
         };
         for (&sector, old) in &self.unsynced {
@@ -106,14 +134,16 @@ impl FileContent {
             let to = start_of(sector + 1).min(left.len());
             let fate = fate(self, sector);
             if fate != Fate::Lost && self.differs(sector, old) {
-                length = length.max(to);
+                length = length.max(start_of(sector + 1).min(self.len()));
             }
             for (index, byte) in left[from..to].iter_mut().enumerate() {
                 let old = old.byte(index);
                 *byte = fate.byte(index, old, *byte);
             }
         }
+        let length = length.min(self.len());
         left.truncate(length);
+        self.zeros = length - left.len();
         self.bytes = left;
     }
 
@@ -150,6 +180,11 @@ impl SyncedSector {
     }
 }
 
+fn is_zero(bytes: &[u8]) -> bool {
+    let mut blocks = bytes.chunks(ZEROS.len());
+    blocks.all(|block| *block == ZEROS[..block.len()])
+}
+
 fn sector_of(offset: usize) -> u64 {
     (offset / SECTOR_BYTES) as u64
 }
@@ -159,3 +194,6 @@ fn start_of(sector: u64) -> usize {
         .expect("it was counted in memory")
         .saturating_mul(SECTOR_BYTES)
 }
+
+/// As many as are compared at once.
+static ZEROS: [u8; 4096] = [0; 4096];

@@ -41,11 +41,7 @@ impl File for MemoryFile {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let mut state = self.disk.lock();
         state.begin(DiskOperation::Read)?;
-        let content = state.content(self.id)?.bytes();
-        let from = index(offset).min(content.len());
-        let length = bytes.len().min(content.len() - from);
-        bytes[..length].copy_from_slice(&content[from..from + length]);
-        Ok(length)
+        Ok(state.content(self.id)?.read(index(offset), bytes))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -70,7 +66,7 @@ impl File for MemoryFile {
     fn len(&self) -> io::Result<u64> {
         let mut state = self.disk.lock();
         state.begin(DiskOperation::Length)?;
-        Ok(state.content(self.id)?.bytes().len() as u64)
+        Ok(state.content(self.id)?.len() as u64)
     }
 }
 

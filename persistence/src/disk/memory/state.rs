@@ -215,11 +215,9 @@ impl DiskState {
             let Some(content) = image.contents.get(&id) else {
                 continue;
             };
-            let mut copy = FileContent::default();
-            copy.write(0, content.bytes(), false);
             self.contents_made += 1;
             let number = self.contents_made;
-            self.contents.insert(number, Arc::new(copy));
+            self.contents.insert(number, Arc::new(content.copy()));
             self.names.create(name, number, false);
         }
         self.names.sync();
@@ -232,7 +230,7 @@ impl DiskState {
     /// What the named files take.
     pub(super) fn used_bytes(&self) -> u64 {
         let contents = self.names.seen().map(|(_, id)| self.contents.get(&id));
-        let lengths = contents.map(|content| content.map_or(0, |it| it.bytes().len() as u64));
+        let lengths = contents.map(|content| content.map_or(0, |it| it.len() as u64));
         lengths.sum()
     }
 
@@ -241,11 +239,7 @@ impl DiskState {
         let Some(capacity) = self.capacity else {
             return Ok(());
         };
-        let size = |id: u64| {
-            self.contents
-                .get(&id)
-                .map_or(0, |content| content.bytes().len())
-        };
+        let size = |id: u64| self.contents.get(&id).map_or(0, |content| content.len());
         let others: usize = self
             .names
             .seen()

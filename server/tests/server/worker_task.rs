@@ -23,8 +23,8 @@ fn host() -> (
     let (hand_over, handed_over) = channel::<Task>();
     let (end, mut ended) = oneshot::channel();
     let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all();
-        let runtime = runtime.build().unwrap();
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().unwrap();
         let task = handed_over.recv().unwrap();
         LocalSet::new().block_on(&runtime, async {
             tokio::select! {

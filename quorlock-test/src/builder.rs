@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::cluster::TestCluster;
 use crate::member::Fsync;
 
-/// Builds a [`TestCluster`] that is not as [`TestCluster::five`] is. Made by [`TestCluster::builder`].
+/// Builds a [`TestCluster`](crate::TestCluster) that is not as [`five`](crate::TestCluster::five) is. Made by
+/// [`builder`](crate::TestCluster::builder).
 ///
 /// # Example
 /// ```
@@ -62,14 +62,5 @@ impl TestClusterBuilder {
     pub fn fsync(mut self, fsync: Fsync) -> Self {
         self.fsync = fsync;
         self
-    }
-
-    /// Starts the nodes. All of them serve when this returns.
-    ///
-    /// # Panics
-    /// If a number is out of its range, or the machine has no thread or no port left, or the process may open too few files: each of its
-    /// nodes keeps 96.
-    pub async fn start(self) -> TestCluster {
-        TestCluster::start(self).await
     }
 }

@@ -73,32 +73,14 @@ pub(crate) struct RunningCluster {
     clients: Mutex<usize>,
 }
 
-impl TestCluster {
-    /// Three nodes: for tests that need a majority and no more.
-    pub async fn three() -> Self {
-        Self::of(3).await
-    }
-
-    /// Five nodes, of which two may be away: the usual cluster, for tests with faults.
-    pub async fn five() -> Self {
-        Self::of(5).await
-    }
-
-    /// So many nodes, from 1 to 64.
+impl TestClusterBuilder {
+    /// Starts the nodes. All of them serve when this returns.
     ///
     /// # Panics
-    /// If there are none or more, or the machine has no thread or no port left.
-    pub async fn of(nodes: usize) -> Self {
-        Self::builder().nodes(nodes).start().await
-    }
-
-    /// Another number of nodes, fsync mode, seed, or bound of the ttl, where [`TestCluster::five`] does not fit.
-    pub fn builder() -> TestClusterBuilder {
-        TestClusterBuilder::new()
-    }
-
-    pub(crate) async fn start(builder: TestClusterBuilder) -> Self {
-        let nodes = builder.nodes;
+    /// If a number is out of its range, or the machine has no thread or no port left, or the process may open too few files: each of its
+    /// nodes keeps 96.
+    pub async fn start(self) -> TestCluster {
+        let nodes = self.nodes;
         assert!(
             (1..=64).contains(&nodes),
             "a cluster has 1 to 64 nodes, not {nodes}"
@@ -108,8 +90,8 @@ impl TestCluster {
             .build()
             .expect("the machine has descriptors left for a cluster");
         let handle = runtime.handle().clone();
-        let mut random = SeededRandom::new(builder.seed);
-        let member = |_| Member::new(builder.fsync, builder.ttl_max, random.split());
+        let mut random = SeededRandom::new(self.seed);
+        let member = |_| Member::new(self.fsync, self.ttl_max, random.split());
         let members: Vec<Arc<Member>> = (0..nodes).map(member).map(Arc::new).collect();
         let (time, network) = (Arc::new(Time::default()), Arc::new(TestNetwork::new(nodes)));
         let url = |(node, member): (usize, &Arc<Member>)| {
@@ -138,7 +120,7 @@ impl TestCluster {
             end: Some(end),
             thread: Some(thread.expect("the machine has a thread left for a cluster")),
         };
-        let started = Self {
+        let started = TestCluster {
             owner: Arc::new(owner),
         };
         for node in 0..nodes {
@@ -147,6 +129,31 @@ impl TestCluster {
                 .await;
         }
         started
+    }
+}
+
+impl TestCluster {
+    /// Three nodes: for tests that need a majority and no more.
+    pub async fn three() -> Self {
+        Self::of(3).await
+    }
+
+    /// Five nodes, of which two may be away: the usual cluster, for tests with faults.
+    pub async fn five() -> Self {
+        Self::of(5).await
+    }
+
+    /// So many nodes, from 1 to 64.
+    ///
+    /// # Panics
+    /// If there are none or more, or the machine has no thread or no port left.
+    pub async fn of(nodes: usize) -> Self {
+        Self::builder().nodes(nodes).start().await
+    }
+
+    /// Another number of nodes, fsync mode, seed, or bound of the ttl, where [`TestCluster::five`] does not fit.
+    pub fn builder() -> TestClusterBuilder {
+        TestClusterBuilder::new()
     }
 
     /// How many nodes it has, those that are down included: for loops over all of them.

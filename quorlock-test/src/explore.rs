@@ -3,7 +3,6 @@
 //! Invariant: each run has a cluster, a runtime and a thread of its own, so that a test that panics or hangs disturbs no other.
 //! The cluster's time moves by itself, from deadline to deadline, whenever the test waits.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,6 +10,7 @@ use std::time::Duration;
 
 use tokio::task::LocalSet;
 
+use crate::broken::{Broken, FailedRun, HowBroken};
 use crate::builder::TestClusterBuilder;
 use crate::cluster::TestCluster;
 use crate::random::SeededRandom;
@@ -90,40 +90,6 @@ pub struct Explorer {
 pub struct Explored {
     /// How often the test ran.
     pub runs: u32,
-}
-
-/// A test that broke, and the smallest schedule found that breaks it. As text it is the report, with the history of that run.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Broken {
-    /// The seed of the run.
-    pub seed: u64,
-    /// The faults. None of them can be left out, as far as was tried; with none the test breaks by itself.
-    pub schedule: Vec<Scheduled>,
-    /// How it broke.
-    pub how: HowBroken,
-    /// What happened in the cluster in that run.
-    pub history: String,
-    /// How often the test ran until this was known.
-    pub runs: u32,
-}
-
-/// How a test broke: its assertion failed, or it did not end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HowBroken {
-    /// It panicked, with this message.
-    Panicked(String),
-    /// It waited, and had no end within this time of the machine.
-    TimedOut(Duration),
-    /// It blocked its thread beyond this time of the machine, its limit. The thread cannot be ended, and is left behind.
-    Blocked(Duration),
-}
-
-/// How one run broke.
-pub(crate) struct FailedRun {
-    pub(crate) how: HowBroken,
-    history: String,
 }
 
 impl Explorer {
@@ -276,14 +242,6 @@ impl Explorer {
     }
 }
 
-impl FailedRun {
-    /// Of a run whose history is out of reach.
-    fn before_end(how: HowBroken) -> Self {
-        let history = String::new();
-        Self { how, history }
-    }
-}
-
 /// One run, on a thread of its own.
 fn run_here<F: Future<Output = ()>>(
     builder: TestClusterBuilder,
@@ -334,45 +292,6 @@ fn message(panic: Box<dyn std::any::Any + Send>) -> String {
 impl Default for Explorer {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}", self.how)?;
-        writeln!(
-            formatter,
-            "with seed {} and {} faults:",
-            self.seed,
-            self.schedule.len()
-        )?;
-        for scheduled in &self.schedule {
-            writeln!(formatter, "  {scheduled}")?;
-        }
-        write!(
-            formatter,
-            "after {} runs. What happened:\n{}",
-            self.runs, self.history
-        )
-    }
-}
-
-impl std::error::Error for Broken {}
-
-impl fmt::Display for HowBroken {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Panicked(message) => write!(formatter, "the test panicked: {message}"),
-            Self::TimedOut(limit) => write!(
-                formatter,
-                "the test hangs: it had no end within {limit:?} of the machine's time, and waits for something that does not happen"
-            ),
-            Self::Blocked(limit) => write!(
-                formatter,
-                "the test blocks its thread: it did not let the cluster go on, also long after {limit:?} of the machine's time. The thread is left \
-                 behind"
-            ),
-        }
     }
 }
 

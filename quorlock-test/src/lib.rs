@@ -25,6 +25,7 @@
 //! ```
 
 mod advance;
+mod broken;
 mod builder;
 mod cluster;
 mod explore;
@@ -41,9 +42,10 @@ mod shrink;
 mod stopwatch;
 mod time;
 
+pub use broken::{Broken, HowBroken};
 pub use builder::TestClusterBuilder;
 pub use cluster::TestCluster;
-pub use explore::{Broken, Explored, Explorer, HowBroken, explore};
+pub use explore::{Explored, Explorer, explore};
 pub use fault::ClusterFault;
 pub use holders::Holder;
 pub use member::Fsync;

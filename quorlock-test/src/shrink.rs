@@ -3,7 +3,7 @@
 //! Invariant: what is returned was run, and broke the test. Each fault of it was left out, and then the test
 //! passed [`TRIES`] times, unless the number of runs was used up.
 
-use crate::explore::{FailedRun, HowBroken};
+use crate::broken::{FailedRun, HowBroken};
 use crate::schedule::Scheduled;
 
 /// Removes faults while the rest still breaks the test: first all, then halves, then one by one.

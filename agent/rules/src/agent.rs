@@ -380,7 +380,7 @@ fn begin(
             let (looking, next) = Looking::begin(name);
             return (Some(Running::Look(looking)), next);
         }
-        LockCommand::List(terms) => return (Some(Running::List), terms.begin()),
+        LockCommand::List(terms) => return (Some(Running::List), listing::begin(terms)),
         LockCommand::Session(choice) => {
             let chosen = world.sessions.choose(world.client, choice);
             let reply = chosen.map_or_else(Reply::Error, |()| Reply::Ok);

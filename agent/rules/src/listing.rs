@@ -2,51 +2,22 @@
 //!
 //! Invariant: that of `request`: nothing is said of a lock without a majority. The names of what is said are those of a node's reply.
 
-use bytes::Bytes;
 use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::outcome::{ListedLock, LockPage};
 use quorlock_clock::saturated;
-use quorlock_engine::{ErrorReply, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, Reply};
+use quorlock_engine::Reply;
 
+use crate::lock_command::ListTerms;
 use crate::locking::number;
 use crate::next::Next;
 use crate::refusal;
 use crate::surroundings::Surroundings;
 use crate::terms::caller_ttl;
 
-/// Which locks are asked for.
-#[derive(Debug)]
-pub(crate) struct ListTerms {
-    pattern: Bytes,
-    cursor: u128,
-}
-
-impl ListTerms {
-    /// The words behind the command's name.
-    ///
-    /// # Errors
-    /// What is wrong with them, as a node says it.
-    pub(crate) fn of(words: &[Bytes]) -> Result<Self, ErrorReply> {
-        let (pattern, cursor) = match words {
-            [] => (Bytes::from_static(b"*"), 0),
-            [pattern] => (pattern.clone(), 0),
-            [pattern, cursor] => {
-                let digits = std::str::from_utf8(cursor).ok();
-                let number = digits.and_then(|digits| digits.parse().ok());
-                (pattern.clone(), number.ok_or(INVALID_CURSOR)?)
-            }
-            _ => return Err(ErrorReply::SYNTAX),
-        };
-        match pattern.len() > PATTERN_BYTES_MAX {
-            true => Err(PATTERN_TOO_LONG),
-            false => Ok(Self { pattern, cursor }),
-        }
-    }
-
-    pub(crate) fn begin(self) -> Next {
-        let Self { pattern, cursor } = self;
-        Next::Ask(Call::List { pattern, cursor })
-    }
+/// Asks for them.
+pub(crate) fn begin(terms: ListTerms) -> Next {
+    let ListTerms { pattern, cursor } = terms;
+    Next::Ask(Call::List { pattern, cursor })
 }
 
 pub(crate) fn handle(outcome: Outcome, world: &Surroundings<'_>) -> Next {
@@ -77,5 +48,3 @@ fn row(lock: &ListedLock, world: &Surroundings<'_>) -> Reply {
     let pair = |(name, fact)| (Reply::bulk(name), fact);
     Reply::Map(pairs.map(pair).into())
 }
-
-const INVALID_CURSOR: ErrorReply = ErrorReply::fixed("ERR invalid cursor");

@@ -10,10 +10,9 @@ use bytes::Bytes;
 use quorlock_client_rules::name::check_name;
 use quorlock_client_rules::owner_text;
 use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token, check_token};
-use quorlock_engine::{ErrorReply, parse_integer, spec_named};
+use quorlock_engine::{ErrorReply, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, parse_integer, spec_named};
 
 use crate::commands::Commands;
-use crate::listing::ListTerms;
 use crate::refusal::not_a_lock;
 use crate::terms::TTL_MAX;
 
@@ -63,6 +62,13 @@ pub(crate) struct LockTerms {
     pub(crate) owner: Option<Arc<str>>,
     /// How long to try.
     pub(crate) wait: Duration,
+}
+
+/// Which locks are to be listed.
+#[derive(Debug)]
+pub(crate) struct ListTerms {
+    pub(crate) pattern: Bytes,
+    pub(crate) cursor: u128,
 }
 
 impl LockCommand {
@@ -150,6 +156,29 @@ impl LockTerms {
         match self.is_shared && self.is_fenced {
             true => Err(NO_FENCE),
             false => Ok(()),
+        }
+    }
+}
+
+impl ListTerms {
+    /// The words behind the command's name.
+    ///
+    /// # Errors
+    /// What is wrong with them, as a node says it.
+    fn of(words: &[Bytes]) -> Result<Self, ErrorReply> {
+        let (pattern, cursor) = match words {
+            [] => (Bytes::from_static(b"*"), 0),
+            [pattern] => (pattern.clone(), 0),
+            [pattern, cursor] => {
+                let digits = std::str::from_utf8(cursor).ok();
+                let number = digits.and_then(|digits| digits.parse().ok());
+                (pattern.clone(), number.ok_or(INVALID_CURSOR)?)
+            }
+            _ => return Err(ErrorReply::SYNTAX),
+        };
+        match pattern.len() > PATTERN_BYTES_MAX {
+            true => Err(PATTERN_TOO_LONG),
+            false => Ok(Self { pattern, cursor }),
         }
     }
 }
@@ -259,6 +288,7 @@ fn refused(command: &str) -> ErrorReply {
 }
 
 const GUESS: &str = "a guess is about the fences of one node, and an agent finds the next fence by itself. Use FENCE in its place";
+const INVALID_CURSOR: ErrorReply = ErrorReply::fixed("ERR invalid cursor");
 const NO_FENCE: ErrorReply = ErrorReply::fixed(
     "ERR a lock that is held shared has no fence: a resource that many use at a time cannot tell by a number who is late",
 );

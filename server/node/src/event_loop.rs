@@ -277,7 +277,7 @@ impl<S: Stream> EventLoop<S> {
     /// one.
     fn owes_replies(&self) -> bool {
         let is_waiting = |connection: &Connection<S>| match connection.stage {
-            Stage::Pending(pending) => pending.condition.is_owed_at_stop(),
+            Stage::Pending(pending) => pending.condition.traits().is_owed_at_stop,
             _ => false,
         };
         let has_unsent = self.sending.unsent > 0 || !self.posts.is_empty();

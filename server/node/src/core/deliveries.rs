@@ -158,8 +158,7 @@ impl Deliveries {
         };
         client.note_waiting(WaitState::Unblocked);
         let answer = queue.answer(&client, LateReply::Made(served.reply), wait);
-        lock(&queue.answers).push(answer);
-        queue.is_unwoken.store(true, Ordering::Release);
+        queue.push(&queue.answers, answer);
     }
 
     /// Queues the answer of the node's upstream for this client, and wakes its worker. Called on any thread.
@@ -180,8 +179,7 @@ impl Deliveries {
 
     /// Takes the answers for a worker's connections.
     pub(crate) fn take_answers(&self, worker: usize) -> Vec<UnblockedReply> {
-        let queue = self.queues.get(worker);
-        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *lock(&queue.answers)))
+        self.take_from(worker, |queue| &queue.answers)
     }
 
     fn queue(
@@ -261,9 +259,8 @@ impl Deliveries {
                 here: here.clone(),
             };
             self.cost.fetch_add(post.cost(), Ordering::Relaxed);
-            lock(&queue.posts).push(post);
+            queue.push(&queue.posts, post);
             queue.posted.fetch_add(1, Ordering::Relaxed);
-            queue.is_unwoken.store(true, Ordering::Release);
         }
     }
 
@@ -333,14 +330,12 @@ impl Deliveries {
             client_id: client.id,
             what,
         };
-        lock(&queue.orders).push(order);
-        queue.is_unwoken.store(true, Ordering::Release);
+        queue.push(&queue.orders, order);
     }
 
     /// Takes the orders for a worker.
     pub(crate) fn take_orders(&self, worker: usize) -> Vec<Order> {
-        let queue = self.queues.get(worker);
-        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *lock(&queue.orders)))
+        self.take_from(worker, |queue| &queue.orders)
     }
 
     /// Wakes all workers: something that concerns each of them has changed.
@@ -360,12 +355,26 @@ impl Deliveries {
 
     /// Takes what is there for a worker's connections.
     pub(crate) fn take(&self, worker: usize) -> Vec<Post> {
+        self.take_from(worker, |queue| &queue.posts)
+    }
+
+    fn take_from<T>(
+        &self,
+        worker: usize,
+        list: impl Fn(&DeliveryQueue) -> &Mutex<Vec<T>>,
+    ) -> Vec<T> {
         let queue = self.queues.get(worker);
-        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *lock(&queue.posts)))
+        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *lock(list(queue))))
     }
 }
 
 impl DeliveryQueue {
+    /// Adds to one of the lists; the worker is to be woken.
+    fn push<T>(&self, list: &Mutex<Vec<T>>, one: T) {
+        lock(list).push(one);
+        self.is_unwoken.store(true, Ordering::Release);
+    }
+
     /// Behind all that was posted until now.
     fn answer(&self, client: &Client, reply: LateReply, wait: DurabilityWait) -> UnblockedReply {
         UnblockedReply {

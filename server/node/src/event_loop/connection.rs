@@ -277,7 +277,7 @@ impl<S: Stream> Connection<S> {
 
     /// Whether nobody would get what it waits for once the client sends no more: an element, or the end of a pause.
     pub(crate) fn waits_for_itself_only(&self) -> bool {
-        matches!(self.stage, Stage::Pending(pending) if pending.condition.is_for_client_alone())
+        matches!(self.stage, Stage::Pending(pending) if pending.condition.traits().is_for_client_alone)
     }
 
     /// Its request waits no longer, or not until it was told something.

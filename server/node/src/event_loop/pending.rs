@@ -4,32 +4,17 @@
 //! An entry is met once what has come has reached its number. Nothing here knows what the numbers are.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 
 use quorlock_engine::RawTime;
 
-/// What a connection's request waits for besides time. A connection waits for one thing at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Awaited {
-    Synced,
-    Segment,
-    PauseOver,
-    BacklogBelow,
-}
-
-impl Awaited {
-    pub(crate) const ALL: [Self; 4] = [
-        Self::Synced,
-        Self::Segment,
-        Self::PauseOver,
-        Self::BacklogBelow,
-    ];
-}
+use crate::session::Condition;
 
 /// The pending requests, each known by its connection.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
     /// With the number that has to be reached.
-    queued: BTreeSet<(Awaited, u64, usize)>,
+    queued: BTreeSet<(Condition, u64, usize)>,
     deadlines: BTreeSet<(RawTime, usize)>,
     entries: HashMap<usize, Entry>,
     /// The last place that was given.
@@ -38,7 +23,7 @@ pub(crate) struct PendingRequests {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    awaited: Option<(Awaited, u64)>,
+    awaited: Option<(Condition, u64)>,
     until_raw: Option<RawTime>,
 }
 
@@ -59,7 +44,7 @@ impl PendingRequests {
     pub(crate) fn insert(
         &mut self,
         connection: usize,
-        awaited: Option<(Awaited, u64)>,
+        awaited: Option<(Condition, u64)>,
         until_raw: Option<RawTime>,
     ) {
         if let Some((awaited, number)) = awaited {
@@ -88,15 +73,23 @@ impl PendingRequests {
         }
     }
 
+    /// The next condition behind this one that a request waits for by a number; the first one behind nothing.
+    pub(crate) fn next_condition(&self, last: Option<Condition>) -> Option<Condition> {
+        let behind = last.map(|last| Bound::Excluded((last, u64::MAX, usize::MAX)));
+        let range = (behind.unwrap_or(Bound::Unbounded), Bound::Unbounded);
+        let (condition, _, _) = self.queued.range(range).next()?;
+        Some(*condition)
+    }
+
     /// The smallest number that a request waits for.
-    pub(crate) fn first(&self, awaited: Awaited) -> Option<u64> {
+    pub(crate) fn first(&self, awaited: Condition) -> Option<u64> {
         let mut queued = self.queued.range((awaited, 0, 0)..);
         let (kind, number, _) = queued.next()?;
         (*kind == awaited).then_some(*number)
     }
 
     /// Whether a request waits for this very number.
-    pub(crate) fn is_awaited(&self, awaited: Awaited, number: u64) -> bool {
+    pub(crate) fn is_awaited(&self, awaited: Condition, number: u64) -> bool {
         let mut queued = self
             .queued
             .range((awaited, number, 0)..=(awaited, number, usize::MAX));
@@ -104,7 +97,7 @@ impl PendingRequests {
     }
 
     /// Takes the connection that waits for the smallest number, if that is reached.
-    pub(crate) fn take_met(&mut self, awaited: Awaited, reached: u64) -> Option<usize> {
+    pub(crate) fn take_met(&mut self, awaited: Condition, reached: u64) -> Option<usize> {
         let mut queued = self
             .queued
             .range((awaited, 0, 0)..=(awaited, reached, usize::MAX));
@@ -141,39 +134,43 @@ mod tests {
     fn those_whose_number_is_reached_come_in_the_order_of_their_numbers() {
         let mut pending = PendingRequests::default();
         for (connection, awaited, number) in [
-            (0, Awaited::Synced, 9),
-            (1, Awaited::PauseOver, 2),
-            (2, Awaited::Synced, 4),
-            (3, Awaited::PauseOver, 1),
+            (0, Condition::Synced, 9),
+            (1, Condition::PauseOver, 2),
+            (2, Condition::Synced, 4),
+            (3, Condition::PauseOver, 1),
         ] {
             pending.insert(connection, Some((awaited, number)), None);
         }
-        assert_eq!(pending.first(Awaited::Synced), Some(4));
-        assert_eq!(pending.first(Awaited::Segment), None);
-        assert_eq!(pending.take_met(Awaited::Synced, 3), None);
-        assert_eq!(pending.take_met(Awaited::Synced, 9), Some(2));
-        assert_eq!(pending.take_met(Awaited::PauseOver, u64::MAX), Some(3));
+        assert_eq!(pending.first(Condition::Synced), Some(4));
+        assert_eq!(pending.first(Condition::Segment), None);
+        let behind = |last| pending.next_condition(last);
+        assert_eq!(behind(None), Some(Condition::Synced));
+        assert_eq!(behind(Some(Condition::Synced)), Some(Condition::PauseOver));
+        assert_eq!(behind(Some(Condition::PauseOver)), None);
+        assert_eq!(pending.take_met(Condition::Synced, 3), None);
+        assert_eq!(pending.take_met(Condition::Synced, 9), Some(2));
+        assert_eq!(pending.take_met(Condition::PauseOver, u64::MAX), Some(3));
         pending.remove(0);
-        assert_eq!(pending.take_met(Awaited::Synced, u64::MAX), None);
-        assert_eq!(pending.take_met(Awaited::PauseOver, u64::MAX), Some(1));
+        assert_eq!(pending.take_met(Condition::Synced, u64::MAX), None);
+        assert_eq!(pending.take_met(Condition::PauseOver, u64::MAX), Some(1));
         assert!(pending.is_empty());
     }
 
     #[test]
     fn what_is_met_has_no_deadline_any_more_and_what_is_due_waits_for_no_number() {
         let mut pending = PendingRequests::default();
-        pending.insert(0, Some((Awaited::Synced, 5)), Some(at(7)));
+        pending.insert(0, Some((Condition::Synced, 5)), Some(at(7)));
         pending.insert(1, None, Some(at(6)));
-        pending.insert(2, Some((Awaited::Synced, 5)), Some(at(9)));
+        pending.insert(2, Some((Condition::Synced, 5)), Some(at(9)));
         pending.insert(3, None, None);
-        assert_eq!(pending.take_met(Awaited::Synced, 5), Some(0));
+        assert_eq!(pending.take_met(Condition::Synced, 5), Some(0));
         assert_eq!(
             (pending.next_deadline(), pending.take_due(at(5))),
             (Some(at(6)), None)
         );
         assert_eq!(pending.take_due(at(9)), Some(1));
         assert_eq!(pending.take_due(at(9)), Some(2));
-        assert_eq!(pending.take_met(Awaited::Synced, u64::MAX), None);
+        assert_eq!(pending.take_met(Condition::Synced, u64::MAX), None);
         assert!(pending.is_empty() && pending.next_deadline().is_none());
     }
 }

@@ -78,7 +78,7 @@ impl<S: Stream> EventLoop<S> {
             return self.close_because(slot, reason, now_raw);
         }
         if let Stage::Pending(pending) = connection.stage
-            && pending.condition.outcome() == Outcome::Answer
+            && pending.condition.traits().outcome == Outcome::Answer
         {
             return self.tell_while_pending(slot, pending);
         }

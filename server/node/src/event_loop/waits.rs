@@ -3,6 +3,7 @@
 //!
 //! Whoever changes what they wait for wakes this worker; each iteration looks what is met by then.
 
+use std::iter::successors;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -18,7 +19,6 @@ use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Connection, Received, Stage};
 use crate::event_loop::limits::Reason;
 use crate::event_loop::message::Task;
-use crate::event_loop::pending::Awaited;
 use crate::event_loop::stream::Stream;
 use crate::session::{Batch, Condition, Next, Outcome, Pending};
 
@@ -27,7 +27,7 @@ impl<S: Stream> EventLoop<S> {
     pub(super) fn wait_for(&mut self, slot: usize, pending: Pending, now_raw: RawTime) {
         let connection = &mut self.connections[slot];
         connection.stage = Stage::Pending(pending);
-        if let Some(waiting) = pending.condition.shown_as() {
+        if let Some(waiting) = pending.condition.traits().shown_as {
             let client = &connection.session.client;
             client.count_as_blocked(&self.node.statistics.blocked);
             client.note_waiting(waiting);
@@ -35,7 +35,8 @@ impl<S: Stream> EventLoop<S> {
         if let Some(early) = connection.early_answer.take() {
             return self.answer(slot, &early.reply, early.wait, now_raw);
         }
-        let awaited = self.awaited(slot, pending.condition);
+        let number = self.awaited(slot, pending);
+        let awaited = number.map(|number| (pending.condition, number));
         self.pending.insert(slot, awaited, pending.until_raw);
         if self.connections[slot].has_work() {
             self.receive_pending(slot, now_raw);
@@ -44,74 +45,81 @@ impl<S: Stream> EventLoop<S> {
         }
     }
 
-    /// Which number has to be reached for a condition. Others are asked for what has to be done for it.
-    fn awaited(&mut self, slot: usize, condition: Condition) -> Option<(Awaited, u64)> {
-        match condition {
+    /// Which number has to be reached for a request to go on, if it waits for one. Others are asked for what has to be done for it.
+    fn awaited(&mut self, slot: usize, pending: Pending) -> Option<u64> {
+        match pending.condition {
             Condition::Element
             | Condition::Time
             | Condition::Upstream
             | Condition::UpstreamWait => None,
-            Condition::Synced(position) => {
-                if self.node.commit.synced() < position {
+            Condition::Synced => {
+                if self.node.commit.synced() < pending.position {
                     self.tasks.push(Task::Commit(CommitRequest::URGENT));
                 }
-                Some((Awaited::Synced, position.get()))
+                Some(pending.position.get())
             }
             Condition::Segment => {
                 // Those that wait for an earlier one have it, and are yet to go on.
                 let next = self.segments_made + 1;
-                if !self.pending.is_awaited(Awaited::Segment, next) {
+                if !self.pending.is_awaited(Condition::Segment, next) {
                     self.tasks.push(Task::MakeSegment);
                 }
-                Some((Awaited::Segment, next))
+                Some(next)
             }
             Condition::PauseOver => {
                 // Another pause does not send it to the end of the queue.
                 let ticket = &mut self.connections[slot].ticket;
                 let ticket = *ticket.get_or_insert_with(|| self.node.pause.enqueue(self.number));
-                Some((Awaited::PauseOver, ticket.number()))
+                Some(ticket.number())
             }
-            Condition::BacklogBelow => Some((Awaited::BacklogBelow, self.pending.next_place())),
+            // It is met for all at once, and they go on in the order in which they came.
+            _ => Some(self.pending.next_place()),
         }
     }
 
     /// The number that is reached by now.
-    fn reached(&self, awaited: Awaited, now_raw: RawTime) -> u64 {
-        match awaited {
-            Awaited::Synced => match self.node.commit.failure() {
+    fn reached(&self, condition: Condition, now_raw: RawTime) -> u64 {
+        match condition {
+            Condition::Synced => match self.node.commit.failure() {
                 Some(_) => u64::MAX,
                 None => self.node.commit.synced().get(),
             },
-            Awaited::Segment => self.segments_made,
+            Condition::Segment => self.segments_made,
             // Of all workers in the order in which they came.
-            Awaited::PauseOver if self.pause_left(now_raw).is_some() => 0,
-            Awaited::PauseOver => {
+            Condition::PauseOver if self.pause_left(now_raw).is_some() => 0,
+            Condition::PauseOver => {
                 let last = self.node.pause.last_due(self.number);
                 last.map_or(0, Ticket::number)
             }
-            Awaited::BacklogBelow if self.node.deliveries.is_below() => u64::MAX,
-            Awaited::BacklogBelow => 0,
+            Condition::BacklogBelow if self.node.deliveries.is_below() => u64::MAX,
+            Condition::BacklogBelow => 0,
+            // What ends these comes as a delivery, or with the time.
+            Condition::Element
+            | Condition::Time
+            | Condition::Upstream
+            | Condition::UpstreamWait => 0,
         }
     }
 
     /// How long until a pending request goes on, unless somebody wakes this worker before.
     pub(super) fn until_pending(&self, now_raw: RawTime) -> Option<Duration> {
-        let is_met = |awaited: &Awaited| {
-            let first = self.pending.first(*awaited);
-            first.is_some_and(|first| first <= self.reached(*awaited, now_raw))
+        let is_met = |condition: Condition| {
+            let first = self.pending.first(condition);
+            first.is_some_and(|first| first <= self.reached(condition, now_raw))
         };
         if self.pending.is_empty() {
             return None;
         }
-        if self.pending.first(Awaited::BacklogBelow).is_some() {
+        if self.pending.first(Condition::BacklogBelow).is_some() {
             // Before it is looked at: who makes it less in between wakes this worker.
             self.node.deliveries.await_less(self.number);
         }
-        if Awaited::ALL.iter().any(is_met) {
+        let behind = |last: &Condition| self.pending.next_condition(Some(*last));
+        if successors(self.pending.next_condition(None), behind).any(is_met) {
             return Some(Duration::ZERO);
         }
         let until = |until: RawTime| until.saturating_since(now_raw);
-        let paused = self.pending.first(Awaited::PauseOver);
+        let paused = self.pending.first(Condition::PauseOver);
         let pause = paused.and_then(|_| self.pause_left(now_raw));
         let deadline = self.pending.next_deadline().map(until);
         pause.into_iter().chain(deadline).min()
@@ -128,14 +136,13 @@ impl<S: Stream> EventLoop<S> {
         if self.pending.is_empty() {
             return;
         }
-        for awaited in Awaited::ALL {
-            if self.pending.first(awaited).is_none() {
-                continue;
-            }
-            let reached = self.reached(awaited, now_raw);
-            while let Some(slot) = self.pending.take_met(awaited, reached) {
+        let mut last = None;
+        while let Some(condition) = self.pending.next_condition(last) {
+            let reached = self.reached(condition, now_raw);
+            while let Some(slot) = self.pending.take_met(condition, reached) {
                 self.go_on_after_wait(slot, now_raw);
             }
+            last = Some(condition);
         }
         if self.pending.next_deadline().is_some() {
             while let Some(slot) = self.pending.take_due(now_raw) {
@@ -150,7 +157,7 @@ impl<S: Stream> EventLoop<S> {
             debug_assert!(false, "{:?} waits for nothing", connection.stage);
             return;
         };
-        match pending.condition.outcome() {
+        match pending.condition.traits().outcome {
             Outcome::Answer => self.end_wait(slot, pending, now_raw),
             Outcome::Execute => {
                 connection.stage = Stage::Reading;

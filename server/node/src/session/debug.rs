@@ -69,8 +69,8 @@ fn sleep(batch: &mut Batch<'_>, seconds: &[u8]) -> Answered {
     batch.note_slept(time);
     batch.node.pause.begin(now_raw, until_raw, HeldUp::All);
     Ok(Answer::Wait(Pending {
-        condition: Condition::Time,
         until_raw: Some(until_raw),
+        ..Pending::on(Condition::Time)
     }))
 }
 

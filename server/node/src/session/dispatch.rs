@@ -100,7 +100,7 @@ impl Batch<'_> {
             }
             Ok(Answer::Wait(pending)) => {
                 // The replies before it are on its way, with their sync.
-                wait.urgent = wait.urgent.max(pending.urgent());
+                wait.urgent = wait.urgent.max(pending.position);
                 return Next::Wait(pending);
             }
             Ok(Answer::Last(reply)) => (reply, Next::Close),
@@ -324,10 +324,10 @@ impl Batch<'_> {
         session.waiting_bytes = Some(arguments.iter().map(bytes).sum());
         let now_raw = self.raw();
         Pending {
-            condition: Condition::Element,
             until_raw: limit
                 .0
                 .map(|limit| now_raw.plus_nanos(saturated_nanos(limit))),
+            ..Pending::on(Condition::Element)
         }
     }
 
@@ -454,7 +454,7 @@ impl Session {
 
 /// Whether a request was not executed, and will be.
 fn comes_again(answer: &Result<Answer, Failure>) -> bool {
-    matches!(answer, Ok(Answer::Wait(pending)) if pending.condition.outcome() == Outcome::Execute)
+    matches!(answer, Ok(Answer::Wait(pending)) if pending.condition.traits().outcome == Outcome::Execute)
 }
 
 /// Memory of an argument of a command that waits, beside its bytes.

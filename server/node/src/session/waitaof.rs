@@ -33,7 +33,8 @@ pub(crate) fn waitaof(
         };
     }
     let pending = Pending {
-        condition: Condition::Synced(session.position),
+        condition: Condition::Synced,
+        position: session.position,
         until_raw: (timeout_ms > 0).then(|| {
             let timeout_ns = timeout_ms.saturating_mul(1_000_000);
             batch.raw().plus_nanos(timeout_ns)

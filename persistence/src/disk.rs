@@ -18,13 +18,13 @@ mod holder;
 mod memory;
 mod origin;
 mod real;
-mod view;
+mod usage;
 
 pub use holder::DiskLock;
 pub use memory::{DiskFault, DiskOperation, Fate, MemoryDisk, Point, PowerLoss, Sector, Unsynced};
 pub use origin::FileOrigin;
 pub use real::{OpenError, RealDisk};
-pub use view::{DirectoryUse, DirectoryView};
+pub use usage::DirectoryUse;
 
 /// One directory.
 pub trait Disk: Send + Sync + fmt::Debug {

@@ -46,9 +46,9 @@ mod writer;
 
 pub use appender::{Appender, FrameBatch};
 pub use disk::{
-    DirectoryEntry, DirectoryUse, DirectoryView, Disk, DiskFault, DiskLock, DiskOperation, Fate,
-    File, FileId, FileOrigin, MemoryDisk, OpenError, Point, PowerLoss, Presence, RealDisk, Sector,
-    Unsynced, Volume, remedy,
+    DirectoryEntry, DirectoryUse, Disk, DiskFault, DiskLock, DiskOperation, Fate, File, FileId,
+    FileOrigin, MemoryDisk, OpenError, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced,
+    Volume, remedy,
 };
 pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::{Frame, OwnedFrame};

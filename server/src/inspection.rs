@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use quorlock_engine::control::kind;
 use quorlock_persistence::{
-    DirectoryUse, DirectoryView, Disk, DiskError, Inspection, Log, LogOptions, OpenError,
+    DirectoryUse, Disk, DiskError, Inspection, Log, LogOptions, OpenError, RealDisk,
 };
 
 pub(crate) use check::of_past;
@@ -91,12 +91,12 @@ pub enum Unreadable {
 
 /// A directory, opened to be looked at.
 pub(crate) struct DataDirectory {
-    view: Arc<DirectoryView>,
+    view: Arc<RealDisk>,
 }
 
 impl DataDirectory {
     pub(crate) fn open(directory: &Path) -> Result<Self, Unreadable> {
-        let view = DirectoryView::open(directory).map_err(Unreadable::Open)?;
+        let view = RealDisk::view(directory).map_err(Unreadable::Open)?;
         Ok(Self { view })
     }
 

@@ -1,7 +1,8 @@
-//! A directory of the machine, held by one process at a time.
+//! A directory of the machine, held by one process at a time, or looked at.
 //!
-//! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
-//! All names are resolved against the opened directory, so that none leads elsewhere when its path does.
+//! Invariant: while a `RealDisk` that was taken lives, no other process (and no other `RealDisk`) has the directory. One that is a view has
+//! no lock and changes nothing: tools look beside a running node. All names are resolved against the opened directory, so
+//! that none leads elsewhere when its path does.
 
 use super::holder::{DiskLock, HolderNote, tried_again};
 use super::origin::{FileOrigin, origin_at, this_machine};
@@ -24,8 +25,8 @@ pub struct RealDisk {
     /// As it was given: a link to a directory is told from another link to it.
     given_path: PathBuf,
     directory: OwnedFd,
-    /// Closing both gives the locks back, also when the process is killed.
-    _lock: fs::File,
+    /// Closing both gives the locks back, also when the process is killed. None: it is only looked at.
+    lock: Option<fs::File>,
     /// The node that has it; the locks let in all of this opening.
     holder: HolderNote,
 }
@@ -63,39 +64,83 @@ impl RealDisk {
             let _ = lock.set_len(0);
             let _ = lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
         }
-        let given_path = path.to_owned();
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Arc::new(RealDisk {
-            path,
-            given_path,
+        Ok(Self::of(path, directory, Some(lock)))
+    }
+
+    /// Opens the directory without taking it, to look at it: what would change anything is refused.
+    pub fn view(path: impl AsRef<Path>) -> Result<Arc<RealDisk>, OpenError> {
+        let path = path.as_ref();
+        let directory = open_directory(path).map_err(|cause| OpenError::Unreadable {
+            directory: path.display().to_string(),
+            cause: Arc::new(cause.into()),
+        })?;
+        Ok(Self::of(path, directory, None))
+    }
+
+    fn of(path: &Path, directory: OwnedFd, lock: Option<fs::File>) -> Arc<RealDisk> {
+        Arc::new(RealDisk {
+            path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+            given_path: path.to_owned(),
             directory,
-            _lock: lock,
+            lock,
             holder: HolderNote::default(),
-        }))
+        })
+    }
+
+    /// The directory's full path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    /// The directory, to change something in it.
+    fn taken(&self) -> io::Result<&OwnedFd> {
+        let is_view = || io::Error::new(io::ErrorKind::ReadOnlyFilesystem, FOR_READING_ONLY);
+        self.lock.as_ref().ok_or_else(is_view)?;
+        Ok(&self.directory)
     }
 
     fn status(&self, name: &str) -> rustix::io::Result<Stat> {
         rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// What has become of a file, unless the directory was closed to the node.
+    fn presence(&self, name: &str, id: FileId, length: u64) -> io::Result<Option<Presence>> {
+        match self.status(name) {
+            Ok(status) if id_in(&status) == id => {
+                let found = u64::try_from(status.st_size).map_err(io::Error::other)?;
+                Ok(Some(of_length(found, length)))
+            }
+            Ok(_) | Err(rustix::io::Errno::NOENT) => Ok(Some(Presence::Gone)),
+            Err(rustix::io::Errno::ACCESS) => Ok(None),
+            Err(cause) => Err(cause.into()),
+        }
     }
 }
 
 impl Disk for RealDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.directory, name, flags, FILE_MODE)?;
+        let file = rustix::fs::openat(self.taken()?, name, flags, FILE_MODE)?;
         Ok(Arc::new(RealFile::of(file)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         // Without following links: a file of the log is never one, and a link may lead anywhere.
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = match self.lock {
+            Some(_) => OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            None => VIEW_FLAGS,
+        };
         let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
         Ok(Arc::new(RealFile::of(file)?))
     }
 
     fn open_direct(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+        match rustix::fs::openat(self.taken()?, name, flags, Mode::empty()) {
             Ok(file) => Ok(Some(Arc::new(RealFile::of(file)?))),
             Err(cause) if is_refusal(cause) => Ok(None),
             Err(cause) => Err(cause.into()),
@@ -107,28 +152,20 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(rustix::fs::renameat(
-            &self.directory,
-            from,
-            &self.directory,
-            to,
-        )?)
+        let directory = self.taken()?;
+        Ok(rustix::fs::renameat(directory, from, directory, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(
-            &self.directory,
-            name,
-            AtFlags::empty(),
-        )?)
+        Ok(rustix::fs::unlinkat(self.taken()?, name, AtFlags::empty())?)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.directory)?)
+        Ok(rustix::fs::fsync(self.taken()?)?)
     }
 
     fn make_folder(&self, name: &str) -> io::Result<()> {
-        match rustix::fs::mkdirat(&self.directory, name, FOLDER_MODE) {
+        match rustix::fs::mkdirat(self.taken()?, name, FOLDER_MODE) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
             Err(cause) => Err(cause.into()),
         }
@@ -136,39 +173,22 @@ impl Disk for RealDisk {
 
     fn sync_folder(&self, name: &str) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
+        let folder = rustix::fs::openat(self.taken()?, name, flags, Mode::empty())?;
         Ok(rustix::fs::fsync(folder)?)
     }
 
     fn holds(&self, name: &str, file: &dyn File, length: u64) -> io::Result<Presence> {
-        let (is_there, found) = match self.status(name) {
-            Ok(status) => {
-                let found = u64::try_from(status.st_size).map_err(io::Error::other)?;
-                (id_in(&status) == file.id(), found)
-            }
-            Err(rustix::io::Errno::NOENT) => (false, 0),
-            // A directory that was closed to the node: what is open tells of itself whether it has a name.
-            Err(rustix::io::Errno::ACCESS) => (file.is_named()?, file.len()?),
-            Err(cause) => return Err(cause.into()),
-        };
-        Ok(match is_there {
-            true if found == length => Presence::Whole,
-            true => Presence::Length(found),
-            false => Presence::Gone,
-        })
+        match self.presence(name, file.id(), length)? {
+            Some(presence) => Ok(presence),
+            // What is open tells of itself whether it has a name.
+            None if file.is_named()? => Ok(of_length(file.len()?, length)),
+            None => Ok(Presence::Gone),
+        }
     }
 
     fn keeps(&self, name: &str, id: FileId, length: u64) -> io::Result<Presence> {
-        match self.status(name) {
-            Ok(status) if id_in(&status) != id => Ok(Presence::Gone),
-            Ok(status) => match u64::try_from(status.st_size).map_err(io::Error::other)? {
-                found if found == length => Ok(Presence::Whole),
-                found => Ok(Presence::Length(found)),
-            },
-            Err(rustix::io::Errno::NOENT) => Ok(Presence::Gone),
-            Err(rustix::io::Errno::ACCESS) => Ok(Presence::Whole),
-            Err(cause) => Err(cause.into()),
-        }
+        let presence = self.presence(name, id, length)?;
+        Ok(presence.unwrap_or(Presence::Whole))
     }
 
     fn id_of(&self, name: &str) -> io::Result<Option<FileId>> {
@@ -227,13 +247,13 @@ fn take_lock(lock: BorrowedFd<'_>) -> rustix::io::Result<()> {
     taken.unwrap_or(Err(rustix::io::Errno::WOULDBLOCK))
 }
 
-pub(super) fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, path, flags, Mode::empty())
 }
 
 /// Some file systems have no size.
-pub(super) fn volume_of(directory: &OwnedFd) -> io::Result<Option<Volume>> {
+fn volume_of(directory: &OwnedFd) -> io::Result<Option<Volume>> {
     let status = rustix::fs::fstatvfs(directory)?;
     let bytes = |blocks: u64| blocks.saturating_mul(status.f_frsize);
     Ok((status.f_blocks > 0).then(|| Volume {
@@ -251,7 +271,7 @@ pub(super) fn holder_of(lock: &fs::File) -> Option<u32> {
 }
 
 /// Everything in a directory, links not followed.
-pub(super) fn list_directory(directory: &OwnedFd) -> io::Result<Vec<DirectoryEntry>> {
+fn list_directory(directory: &OwnedFd) -> io::Result<Vec<DirectoryEntry>> {
     let mut entries = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
@@ -276,7 +296,7 @@ pub(super) fn list_directory(directory: &OwnedFd) -> io::Result<Vec<DirectoryEnt
 }
 
 /// Reads until `bytes` is full or the file ends; returns how many it read.
-pub(super) fn read_fully(file: &fs::File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+fn read_fully(file: &fs::File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     let length = bytes.len();
     let mut rest = bytes;
     let mut offset = offset;
@@ -306,6 +326,13 @@ impl RealFile {
         let id = id_in(&rustix::fs::fstat(&file)?);
         let file = file.into();
         Ok(RealFile { file, id })
+    }
+}
+
+fn of_length(found: u64, length: u64) -> Presence {
+    match found == length {
+        true => Presence::Whole,
+        false => Presence::Length(found),
     }
 }
 
@@ -400,6 +427,13 @@ fn in_use_by(holder: &Option<u32>) -> String {
         process.unwrap_or_default()
     )
 }
+
+/// Without waiting for what writes into a pipe.
+pub(super) const VIEW_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
+const FOR_READING_ONLY: &str = "the directory was opened for reading only";
 
 /// Lock names are for the node's own user only.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);

@@ -2,10 +2,12 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    DirectoryUse, DirectoryView, Disk, FrameBatch, FrameKind, LogOptions, MemoryDisk, OpenError,
-    RealDisk, Recovery, RecoveryError, WriteError,
+    DirectoryUse, Disk, FrameBatch, FrameKind, LogOptions, MemoryDisk, OpenError, RealDisk,
+    Recovery, RecoveryError, WriteError,
 };
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -75,9 +77,47 @@ fn a_second_handle_is_refused_also_where_the_lock_file_was_removed_or_replaced()
         deed(&lock);
         let error = RealDisk::open(directory.path()).unwrap_err();
         assert!(matches!(error, OpenError::Locked { .. }), "{error}");
-        let usage = DirectoryView::open(directory.path()).unwrap().usage();
+        let usage = RealDisk::view(directory.path()).unwrap().usage();
         assert!(matches!(usage.unwrap(), DirectoryUse::Taken(_)));
     }
+}
+
+/// Tools look beside a running node.
+#[test]
+fn a_view_reads_beside_the_holder_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    disk.create("kept").unwrap().write_at(0, b"kept").unwrap();
+    let view = RealDisk::view(directory.path()).unwrap();
+    let before = names_in(directory.path());
+    for (what, refused) in [
+        ("create", view.create("made").map(drop)),
+        ("direct", view.open_direct("kept").map(drop)),
+        ("rename", view.rename("kept", "renamed")),
+        ("remove", view.remove("kept")),
+        ("sync", view.sync_dir()),
+        ("folder", view.make_folder("made")),
+        ("sync of a folder", view.sync_folder("kept")),
+    ] {
+        let error = refused.expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{what}");
+    }
+    let file = view.open("kept").unwrap();
+    file.write_at(0, b"lost").unwrap_err();
+    let mut bytes = [0; 5];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), 4);
+    assert_eq!(&bytes, b"kept\0");
+    assert_eq!(names_in(directory.path()), before);
+    let holder = DirectoryUse::Taken(Some(std::process::id()));
+    assert_eq!(view.usage().unwrap(), holder);
+    drop(disk);
+    assert_eq!(view.usage().unwrap(), DirectoryUse::Free);
+    RealDisk::open(directory.path()).unwrap();
+}
+
+fn names_in(directory: &Path) -> BTreeSet<std::ffi::OsString> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
 /// Run by the next test in a process of its own; on its own it has nothing to do.

@@ -1,8 +1,9 @@
 //! Where nodes and clients read their time: one trait for both, and a clock that tests set.
 //!
 //! Invariant: nothing here asks the machine for the time; `SystemClock` of `quorlock-system-clock` does. What decides in a node
-//! and in a client gets readings as arguments.
+//! and in a client gets readings as arguments. Both show durations and take hashes that are kept in one way, which is here as well.
 
+mod fnv;
 mod hand;
 mod instant;
 mod length;
@@ -13,8 +14,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::Waker;
 
+pub use fnv::fnv;
 pub use instant::ClientInstant;
-pub use length::{saturated, saturated_nanos};
+pub use length::{saturated, saturated_nanos, show_duration};
 pub use reading::{Boot, BootTime, RawTime};
 pub use settable::SettableClock;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{
-    Disk as _, DiskFault, DiskOperation, MemoryDisk, Node, NodeStream, RunState, StartError, Value,
+    DiskFault, DiskOperation, MemoryDisk, Node, NodeStream, RunState, StartError, Value,
 };
 
 use crate::random::SeededRandom;
@@ -120,10 +120,7 @@ impl Member {
     /// From now on the disk has no room, and the next write fails.
     pub(crate) fn fill_disk(&self) {
         let state = self.state();
-        state.disk.set_capacity(Some(u64::MAX));
-        let volume = state.disk.volume().ok().flatten();
-        let used = volume.map_or(0, |volume| volume.total_bytes - volume.free_bytes);
-        state.disk.set_capacity(Some(used));
+        state.disk.leave_room(0);
         // A log overwrites segments that were made ahead, which takes no room: with the capacity alone a node goes on for megabytes.
         let full = DiskFault::Error(NO_SPACE);
         state.disk.plan_fault(&[DiskOperation::Write], 0, full);

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use quorlock_server::MemoryDisk;
 use quorlock_server::clock::{
     Boot, BootTime, ClientInstant, Clock, LookAgain, Pause, RawTime, SystemClock,
 };
-use quorlock_server::{Disk, MemoryDisk};
 use tokio::sync::watch;
 
 /// Such a machine.
@@ -39,12 +39,9 @@ impl Machine {
     /// Leaves the disk no room beside what is on it, or ends that. Small files, as each start of a node makes, still fit.
     pub(super) fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
-        // A disk without a bound does not say what is on it.
-        self.disk.set_capacity(is_full.then_some(u64::MAX));
-        if let Ok(Some(volume)) = self.disk.volume() {
-            let used = volume.total_bytes.saturating_sub(volume.free_bytes);
-            let capacity = used.saturating_add(SMALL_FILES_BYTES);
-            self.disk.set_capacity(Some(capacity));
+        match is_full {
+            true => self.disk.leave_room(SMALL_FILES_BYTES),
+            false => self.disk.set_capacity(None),
         }
     }
 
@@ -184,6 +181,8 @@ const AHEAD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 #[cfg(test)]
 mod tests {
+    use quorlock_server::Disk as _;
+
     use super::*;
 
     #[test]

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use quorlock_clock::fnv;
 use thiserror::Error;
 
 use crate::name::shown;
@@ -218,9 +219,7 @@ fn decisive(name: &Bytes) -> Bytes {
 /// differ in one letter would share names out unevenly.
 fn score(name: &[u8], cluster: &str) -> u64 {
     let bytes = name.iter().chain(&[0]).chain(cluster.as_bytes());
-    let mut hash = bytes.fold(FNV_OFFSET, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME)
-    });
+    let mut hash = fnv(bytes.copied());
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
         hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
     }
@@ -238,8 +237,6 @@ fn placed(names: &[(Arc<str>, Arc<str>)]) -> String {
     all.join(", ")
 }
 
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0100_0000_01b3;
 /// Each name is compared with each of them.
 pub const CLUSTERS_MAX: usize = 64;
 const NAMES_SHOWN: usize = 8;

@@ -5,6 +5,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use quorlock_node::fnv;
 use thiserror::Error;
 use tokio::runtime::Builder;
 use tokio_postgres::config::Host;
@@ -114,10 +115,7 @@ async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
 
 /// Advisory locks have numbers: the name's 64-bit FNV-1a hash.
 fn number_of(name: &str) -> i64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    hash.cast_signed()
+    fnv(name.bytes()).cast_signed()
 }
 
 fn place(config: &Config) -> String {

@@ -9,7 +9,7 @@ use super::faults::Survival;
 use super::load::Load;
 use super::plan::ComparisonPlan;
 use super::service::Service;
-use super::{Blow, BlowOutcome, ComparisonOutcome, ComparisonRound};
+use super::{Blow, ComparisonOutcome, ComparisonRound};
 use crate::statistics::quantile;
 
 /// The number of the schema.
@@ -192,12 +192,6 @@ impl ServiceSummary {
     pub fn fault(&self, blow: Blow) -> Option<&Survival> {
         self.faults.iter().find(|fault| fault.blow == blow)
     }
-
-    /// Whether something here gave a lock to two holders.
-    pub fn has_two_holders(&self) -> bool {
-        let of = |fault: &Survival| fault.outcome == BlowOutcome::TwoHolders;
-        self.overlaps() > 0 || self.faults.iter().any(of)
-    }
 }
 
 impl LoadFigures {
@@ -243,7 +237,7 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use super::super::{Kind, SystemKind};
+    use super::super::{BlowOutcome, Kind, SystemKind};
     use super::*;
     use crate::cell::FsyncMode;
 
@@ -371,7 +365,8 @@ pub(crate) mod tests {
             outcome.faults[0].outcome = BlowOutcome::TwoHolders;
             let comparison = comparison(&outcome);
             assert_eq!(comparison.defects(), defects);
-            assert!(comparison.services[service].has_two_holders());
+            let mut faults = comparison.services[service].faults.iter();
+            assert!(faults.any(|fault| fault.outcome == BlowOutcome::TwoHolders));
         }
         let mut outcome = outcome();
         outcome.rounds[0].together.overlaps = 2;
@@ -390,7 +385,7 @@ pub(crate) mod tests {
             };
             let comparison = Comparison::of(&plan, Vec::new(), &[], &outcome, true);
             assert_eq!(comparison.defects(), defects, "{system}");
-            assert!(comparison.services[0].has_two_holders());
+            assert_eq!(comparison.services[0].overlaps(), 2);
         }
     }
 }

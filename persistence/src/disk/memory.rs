@@ -196,6 +196,13 @@ impl MemoryDisk {
         self.state().capacity = bytes;
     }
 
+    /// From now on so many bytes fit on the disk beside those that are on it.
+    pub fn leave_room(&self, bytes: u64) {
+        let mut state = self.state();
+        let used = state.used_bytes();
+        state.capacity = Some(used.saturating_add(bytes));
+    }
+
     /// From now on keeps the state after every change, for [`MemoryDisk::take_points`].
     pub fn record_points(&self) {
         self.state().recorded = Some(Vec::new());

@@ -5,15 +5,6 @@ use crate::small_log::*;
 use proptest::prelude::*;
 use quorlock_persistence::{DiskFault, DiskOperation, FrameBatch, Log, MemoryDisk, WriteError};
 
-/// A disk that holds what is on it now, and not a byte more.
-pub(crate) fn fill(disk: &MemoryDisk) {
-    let used: usize = names(disk)
-        .iter()
-        .map(|name| content(disk, name).len())
-        .sum();
-    disk.set_capacity(Some(used as u64));
-}
-
 /// Appends while `room` admits it, then returns how many frames that were.
 fn append_what_is_admitted(log: &mut Log, length: usize) -> u64 {
     let mut admitted = 0;
@@ -32,7 +23,7 @@ fn append_what_is_admitted(log: &mut Log, length: usize) -> u64 {
 fn a_full_disk_refuses_in_time_and_resumes() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    fill(&disk);
+    disk.leave_room(0);
     assert!(!log.appender.is_full() && !log.appender.needs_preparing());
     assert!(!log.preparer.prepare().unwrap());
     assert!(log.appender.is_full() && log.appender.needs_preparing());
@@ -73,7 +64,7 @@ fn too_few_descriptors_are_no_full_disk() {
     assert!(log.appender.is_full() && log.appender.is_out_of_files());
     assert!(log.preparer.prepare().unwrap());
     assert!(!log.appender.is_full() && !log.preparer.is_out_of_files());
-    fill(&disk);
+    disk.leave_room(0);
     append_what_is_admitted(&mut log, 1000);
     write(&mut log);
     assert!(!log.preparer.prepare().unwrap());
@@ -95,7 +86,7 @@ fn the_reserve_is_left_for_control_records() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
     log.preparer.prepare().unwrap();
-    fill(&disk);
+    disk.leave_room(0);
     for length in [1000, 100, 1] {
         append_what_is_admitted(&mut log, length);
     }
@@ -113,7 +104,7 @@ fn the_reserve_is_left_for_control_records() {
 fn more_than_was_admitted_ends_the_log_with_a_clear_error() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    fill(&disk);
+    disk.leave_room(0);
     for _ in 0..20 {
         append(&mut log, &[7; 1000]);
     }
@@ -164,7 +155,7 @@ proptest! {
                 prop_assert!(log.preparer.prepare().unwrap());
             }
         }
-        fill(&disk);
+        disk.leave_room(0);
         for (length, is_written) in frames {
             if log.appender.room() >= length as u64 {
                 append(&mut log, &payload(length, length));

@@ -1,7 +1,6 @@
 //! Starts on a full disk: what is there is gone on with in the last segment, and no crash on the way hides a break or brings
 //! back what was left out.
 
-use crate::full_disk::fill;
 use crate::small_log::*;
 use proptest::prelude::*;
 use quorlock_persistence::{
@@ -24,7 +23,7 @@ fn start(disk: &MemoryDisk, incarnation: u64) -> Result<Log, WriteError> {
 fn a_full_disk_is_started_on_again_and_again() {
     let disk = MemoryDisk::with_power_loss();
     let mut all = commit_many(&mut open(&disk), 6, 700);
-    fill(&disk);
+    disk.leave_room(0);
     for life in 2..12 {
         assert_eq!(names(&disk), [FIRST]);
         let seen: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -68,7 +67,7 @@ fn a_start_ends_where_not_even_its_records_fit() {
     while log.appender.room() >= 100 {
         commit(&mut log, &payload(1, 100));
     }
-    fill(&disk);
+    disk.leave_room(0);
     let before = content(&disk, FIRST);
     let error = start(&disk, 2).unwrap_err();
     assert!(error.to_string().contains("free some space"), "{error}");
@@ -108,7 +107,7 @@ fn a_new_segment_whose_name_could_not_be_synced_is_not_gone_on_beside() {
     let mut started = 0;
     for syncs in 0..8 {
         let disk = disk.after_process_end();
-        fill(&disk);
+        disk.leave_room(0);
         let full = DiskFault::Error(28);
         disk.plan_fault(&[DiskOperation::SyncDirectory], syncs, full);
         let Ok(mut log) = start(&disk, 2) else {
@@ -131,7 +130,7 @@ fn what_a_start_would_free_counts_as_space() {
     drop(open(&disk));
     let unfinished = disk.create("segment-0000000002.new").unwrap();
     unfinished.write_at(0, &[0; 12 << 10]).unwrap();
-    fill(&disk);
+    disk.leave_room(0);
     let seen: Arc<dyn Disk> = Arc::new(disk.clone());
     let space = Log::start_space(&seen, &options()).unwrap();
     assert_eq!(space, StartSpace::Segment);
@@ -151,9 +150,7 @@ fn what_a_start_has_to_leave_does_not_count_as_space() {
     append(&mut log, b"in the next one");
     write(&mut log);
     let disk = disk.after_power_loss(true, |_, sector| sector >= 8);
-    fill(&disk);
-    let used = disk.volume().unwrap().unwrap().total_bytes;
-    disk.set_capacity(Some(used + (6 << 10)));
+    disk.leave_room(6 << 10);
     let seen: Arc<dyn Disk> = Arc::new(disk.clone());
     let space = Log::start_space(&seen, &options()).unwrap();
     assert_eq!(space, StartSpace::None(6 << 10));
@@ -204,9 +201,7 @@ proptest! {
         let is_whole = first.summary().only_zeros_follow;
         drop(first);
 
-        fill(&disk);
-        let used: usize = names(&disk).iter().map(|name| content(&disk, name).len()).sum();
-        disk.set_capacity(Some(used as u64 + more));
+        disk.leave_room(more);
         disk.record_points();
         let Ok(mut log) = start(&disk, 2) else {
             return Err(TestCaseError::reject("not even the records of a start fit"));

@@ -1,4 +1,4 @@
-//! Moments and durations as people read them. No rule depends on them.
+//! Moments as people read them. No rule depends on them.
 
 use std::fmt;
 use std::time::Duration;
@@ -65,19 +65,6 @@ impl fmt::Display for Date {
     }
 }
 
-/// A duration for people, cut to what they read: `350 ms`, `7.2 s`, `30 s`, `4 min 5 s`.
-pub fn show_duration(duration: Duration) -> String {
-    let ms = duration.as_millis();
-    let (seconds, tenths) = (ms / 1_000, ms % 1_000 / 100);
-    match ms {
-        0..1_000 => format!("{ms} ms"),
-        1_000..120_000 if tenths > 0 => format!("{seconds}.{tenths} s"),
-        1_000..120_000 => format!("{seconds} s"),
-        _ if seconds % 60 == 0 => format!("{} min", seconds / 60),
-        _ => format!("{} min {} s", seconds / 60, seconds % 60),
-    }
-}
-
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
@@ -106,22 +93,5 @@ mod tests {
         }
         let leap_day = Date::of(Duration::from_millis(951_782_400_007));
         assert_eq!(leap_day.rfc_3339(), "2000-02-29T00:00:00.007Z");
-    }
-
-    #[test]
-    fn durations_are_cut_to_what_people_read() {
-        let cases = [
-            (0, "0 ms"),
-            (999, "999 ms"),
-            (1_000, "1 s"),
-            (7_299, "7.2 s"),
-            (60_000, "60 s"),
-            (119_999, "119.9 s"),
-            (120_000, "2 min"),
-            (245_000, "4 min 5 s"),
-        ];
-        for (ms, text) in cases {
-            assert_eq!(show_duration(Duration::from_millis(ms)), text);
-        }
     }
 }

@@ -13,7 +13,6 @@ pub mod config;
 pub mod core;
 mod date;
 pub mod event_loop;
-pub mod fnv;
 pub mod past;
 pub mod protocol;
 pub mod session;
@@ -21,4 +20,5 @@ pub mod simulation;
 pub mod start;
 pub mod sync;
 
-pub use date::{Date, show_duration};
+pub use date::Date;
+pub use quorlock_clock::{fnv, show_duration};

@@ -29,6 +29,7 @@ use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
 pub use crate::event_loop::pipe::Observer;
 use crate::event_loop::pipe::Pipe;
+use crate::protocol::reply::write_request;
 pub use crate::simulation::setup::{Setup, init};
 use crate::simulation::worker::SimulatedWorker;
 use crate::start::{Begun, StartError, StopMark};
@@ -419,12 +420,8 @@ impl std::fmt::Debug for Node {
 
 /// A request as clients send it.
 pub fn request_bytes(arguments: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
-    for argument in arguments {
-        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-        bytes.extend_from_slice(argument);
-        bytes.extend_from_slice(b"\r\n");
-    }
+    let mut bytes = Vec::new();
+    write_request(&mut bytes, arguments);
     bytes
 }
 

@@ -5,11 +5,14 @@
 use std::io::{self, Write};
 
 use quorlock_engine::{Stored, StoredValue, double_text};
+use quorlock_node::protocol::reply::write_request;
 
 /// Writes commands, those of a database behind one SELECT.
 #[derive(Debug)]
 pub(super) struct CommandWriter<W> {
     out: W,
+    /// The command that is written.
+    encoded: Vec<u8>,
     database: Option<u8>,
 }
 
@@ -21,6 +24,7 @@ impl<W: Write> CommandWriter<W> {
     pub(super) fn new(out: W) -> Self {
         Self {
             out,
+            encoded: Vec::new(),
             database: None,
         }
     }
@@ -102,13 +106,9 @@ impl<W: Write> CommandWriter<W> {
     }
 
     fn command(&mut self, arguments: &[&[u8]]) -> io::Result<()> {
-        write!(self.out, "*{}\r\n", arguments.len())?;
-        for argument in arguments {
-            write!(self.out, "${}\r\n", argument.len())?;
-            self.out.write_all(argument)?;
-            self.out.write_all(b"\r\n")?;
-        }
-        Ok(())
+        self.encoded.clear();
+        write_request(&mut self.encoded, arguments);
+        self.out.write_all(&self.encoded)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::{NodeCommand, numbered_spec};
+use quorlock_node::protocol::reply::write_request;
 use thiserror::Error;
 use tokio::io::AsyncReadExt as _;
 
@@ -144,7 +145,7 @@ impl PooledConnection {
 
     async fn ask(&mut self, words: &[&[u8]]) -> Result<Value, CallError> {
         self.request.clear();
-        encode(words, &mut self.request);
+        write_request(&mut self.request, words);
         // A node that closes it on the way may have said why.
         let _ = self.stream.send(&self.request).await;
         self.received.clear();
@@ -161,22 +162,6 @@ impl PooledConnection {
                 return Ok(value);
             }
         }
-    }
-}
-
-/// The words as a request.
-fn encode(words: &[&[u8]], request: &mut Vec<u8>) {
-    let mut digits = itoa::Buffer::new();
-    let mut head = |request: &mut Vec<u8>, kind: u8, count: usize| {
-        request.push(kind);
-        request.extend_from_slice(digits.format(count).as_bytes());
-        request.extend_from_slice(b"\r\n");
-    };
-    head(request, b'*', words.len());
-    for word in words {
-        head(request, b'$', word.len());
-        request.extend_from_slice(word);
-        request.extend_from_slice(b"\r\n");
     }
 }
 

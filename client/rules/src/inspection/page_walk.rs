@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::outcome::show_duration;
+use quorlock_clock::show_duration;
 
 /// A walk over the pages of one node.
 #[derive(Debug)]

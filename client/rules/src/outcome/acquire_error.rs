@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_clock::show_duration;
 use thiserror::Error;
 
 use super::cause::{NodeReport, lines, owner};
-use super::duration::show_duration;
 use crate::token::Token;
 
 /// Why a lock was not acquired. In every case it is not held, and what was taken on single nodes

@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_clock::show_duration;
+
 use super::connection_error::ConnectionError;
-use super::duration::show_duration;
 use crate::token::Token;
 use crate::votes::NODES_MAX;
 

@@ -6,13 +6,14 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use quorlock_clock::show_duration;
 use quorlock_engine::NodeTime;
 use quorlock_engine::control::{Durability, Pending};
 use quorlock_engine::restart::Stop;
 use quorlock_persistence::{LogSummary, Position};
 
 use crate::config::{Config, RestartDelay};
-use crate::date::{Date, show_duration};
+use crate::date::Date;
 use crate::past::Past;
 
 /// One start of a node.

@@ -17,9 +17,9 @@
 
 use std::io;
 
+use quorlock_clock::fnv;
 use quorlock_persistence::{Disk, FileOrigin};
 
-use crate::fnv::fnv;
 use crate::past::identity;
 
 /// The highest incarnation that left a marker here. A log that knows less was put back.

@@ -1,4 +1,4 @@
-//! Writes replies as RESP2 or RESP3.
+//! Writes replies as RESP2 or RESP3, and requests.
 //!
 //! Invariants: a line (status or error) never contains CR or LF, whatever a script put into it, so
 //! no reply can forge another; nesting is walked with a stack of its own, so depth costs no call
@@ -130,6 +130,14 @@ fn write_one<'a>(output: &mut Output, reply: &'a Reply, protocol: Protocol) -> O
         }
     }
     None
+}
+
+/// Appends a request, as clients send it.
+pub fn write_request(out: &mut Vec<u8>, words: &[&[u8]]) {
+    write_number(out, b'*', words.len());
+    for word in words {
+        write_bulk(out, word);
+    }
 }
 
 fn write_items<'a>(out: &mut Vec<u8>, kind: u8, items: &'a [Reply]) -> Level<'a> {

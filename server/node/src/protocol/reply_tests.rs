@@ -255,6 +255,9 @@ fn parts_can_be_written_one_by_one() {
     reply::write_bulk(&mut out, b"a\r\nb");
     reply::write_error(&mut out, b"ERR no\r\n+OK");
     assert_eq!(out, b"$4\r\na\r\nb\r\n-ERR no  +OK\r\n");
+    out.clear();
+    reply::write_request(&mut out, &[b"SET", b"k", b""]);
+    assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n");
 }
 
 #[test]

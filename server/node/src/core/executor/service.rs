@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use quorlock_clock::show_duration;
 use quorlock_engine::{ErrorReply, Flags, NodeTime, Spec};
 
 use crate::core::executor::{Executor, Phase};
-use crate::date::show_duration;
 
 impl Executor {
     /// Why this command is not executed now: the node serves no locks, or keys take too much memory for what adds to them.

@@ -1,6 +1,7 @@
-//! FNV-1a: for values that are kept on disk, which need a hash that never changes.
+//! FNV-1a: for values that are kept on disk or that other programs compute, which need a hash that never changes.
 
 /// The hash of 64 bits.
+#[must_use]
 pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

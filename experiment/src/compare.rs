@@ -22,15 +22,13 @@ use std::path::PathBuf;
 use tokio::runtime::Runtime;
 
 pub use self::etcd::Etcd;
-pub use self::faults::{Blow, BlowOutcome, Survival};
+pub use self::faults::{BlowOutcome, Survival};
 pub use self::finished::{ComparisonSetup, FinishedSteps};
 pub use self::load::Load;
-pub use self::plan::{ComparisonPlan, ComparisonPlanError};
+pub use self::plan::{Blow, ComparisonPlan, ComparisonPlanError, SkippedService};
 pub use self::postgresql::{Postgresql, PostgresqlError};
 pub use self::service::{Kind, Service};
-pub use self::summary::{
-    Comparison, DEBUG_BUILD, FORMAT, KIND, LoadFigures, ServiceSummary, SkippedService,
-};
+pub use self::summary::{Comparison, DEBUG_BUILD, FORMAT, KIND, LoadFigures, ServiceSummary};
 pub use self::system::{ListedSystem, SystemError, SystemKind};
 use crate::engine::real::ServerProgram;
 use crate::engine::{Cancel, EngineError, threads};

@@ -162,9 +162,9 @@ const FAILURES_MAX: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Measured;
     use crate::history::{Occurrence, Who};
     use crate::preset::Preset;
-    use crate::trial::Measured;
 
     /// An engine whose trials are what the test says.
     struct Scripted<F: FnMut(&Cell) -> Result<Measured, EngineError>>(F);

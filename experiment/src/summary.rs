@@ -230,7 +230,7 @@ fn quantiles<const N: usize>(
 mod tests {
     use super::*;
     use crate::checks::{Overlap, TrialVerdict};
-    use crate::trial::Measured;
+    use crate::engine::Measured;
 
     #[test]
     fn fences_that_do_not_grow_or_do_not_protect_are_a_defect() {

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::imports::{Package, Path};
 use crate::tree::Source;
 
-/// The root modules of the packages that are looked at: all but experiments, benches and the programs that test.
-const ROOTS: [&str; 16] = [
+/// The root modules of the packages that are looked at: all but benches and the programs that test.
+const ROOTS: [&str; 17] = [
     "agent/src/lib.rs",
     "agent/rules/src/lib.rs",
     "agent/simulation/src/lib.rs",
@@ -24,6 +24,7 @@ const ROOTS: [&str; 16] = [
     "persistence/src/lib.rs",
     "client/src/lib.rs",
     "client/rules/src/lib.rs",
+    "experiment/src/lib.rs",
     "gateway/src/lib.rs",
     "quorlock-test/src/lib.rs",
     "simulation/src/lib.rs",

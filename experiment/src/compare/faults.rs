@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::InstalledServices;
 use super::caller::ServiceCaller;
-use super::plan::ComparisonPlan;
+use super::plan::{Blow, ComparisonPlan};
 use super::running::{NOT_OURS, RunningService};
 use super::service::{Kind, Service};
 use crate::cell::{Cell, Delay, Fault, FenceCheck};
@@ -21,23 +21,6 @@ use crate::engine::real::RealEngine;
 use crate::engine::{Cancel, EngineError, TrialEngine as _};
 use crate::history::TrialHistory;
 use crate::preset::Preset;
-use crate::words::{text_in_files, words};
-
-words! {
-    /// A fault of a comparison.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-    #[serde(into = "String", try_from = "String")]
-    pub enum Blow or "fault of a comparison" {
-        /// `kill -9` of one process, the leader where there is one, which starts again at once.
-        Kill = "process-kill",
-        /// The same where the holder has just a majority with that node in it.
-        KillWorst = "process-kill-worst-case",
-        /// One node loses power in that case.
-        PowerWorst = "power-loss-worst-case",
-        /// The holder's program ends without giving its lock back.
-        HolderGone = "holder-gone",
-    }
-}
 
 /// What a fault came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -280,8 +263,6 @@ async fn take(
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
-
-text_in_files!(Blow);
 
 /// How long the lock of the holder lasts. A lease of etcd lasts whole seconds, and two at least.
 const TTL: Duration = Duration::from_secs(3);

@@ -8,9 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::faults::Blow;
 use super::service::Service;
-use super::summary::SkippedService;
+use crate::words::{text_in_files, words};
 
 /// A comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +28,31 @@ pub struct ComparisonPlan {
     pub contenders: u32,
     /// How often each fault is tried; none leaves faults out.
     pub fault_trials: u32,
+}
+
+/// What was not tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedService {
+    /// Which service.
+    pub service: Service,
+    /// Why, and what helps.
+    pub reason: String,
+}
+
+words! {
+    /// A fault of a comparison.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(into = "String", try_from = "String")]
+    pub enum Blow or "fault of a comparison" {
+        /// `kill -9` of one process, the leader where there is one, which starts again at once.
+        Kill = "process-kill",
+        /// The same where the holder has just a majority with that node in it.
+        KillWorst = "process-kill-worst-case",
+        /// One node loses power in that case.
+        PowerWorst = "power-loss-worst-case",
+        /// The holder's program ends without giving its lock back.
+        HolderGone = "holder-gone",
+    }
 }
 
 /// Why a plan cannot be carried out.
@@ -120,6 +144,8 @@ impl fmt::Display for ComparisonStep {
         }
     }
 }
+
+text_in_files!(Blow);
 
 /// A median of fewer says little about a machine that others use as well.
 const ROUNDS_NEEDED: u32 = 5;

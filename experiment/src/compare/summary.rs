@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::faults::Survival;
 use super::load::Load;
-use super::plan::ComparisonPlan;
+use super::plan::{Blow, ComparisonPlan, SkippedService};
 use super::service::Service;
-use super::{Blow, ComparisonOutcome, ComparisonRound};
+use super::{ComparisonOutcome, ComparisonRound};
 use crate::statistics::quantile;
 
 /// The number of the schema.
@@ -38,15 +38,6 @@ pub struct Comparison {
     pub skipped: Vec<SkippedService>,
     /// What failed, with the reason.
     pub failed: Vec<SkippedService>,
-}
-
-/// What was not tried.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkippedService {
-    /// Which service.
-    pub service: Service,
-    /// Why, and what helps.
-    pub reason: String,
 }
 
 /// All that was found out about one service.

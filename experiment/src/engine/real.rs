@@ -17,6 +17,7 @@ mod node;
 mod nodes;
 pub(crate) mod ports;
 mod register;
+mod register_row;
 mod replica;
 mod server;
 mod stage;
@@ -40,10 +41,9 @@ pub use self::server::{Launcher, ServerProgram};
 use self::stage::Stage;
 use self::trial_clock::TrialClock;
 use crate::cell::Cell;
-use crate::engine::{Cancel, EngineError, TrialEngine, threads};
+use crate::engine::{Cancel, EngineError, Measured, TrialEngine, threads};
 use crate::history::{Occurrence, TrialHistory, Who};
 use crate::plan::Plan;
-use crate::trial::Measured;
 
 /// Carries trials out with processes.
 pub struct RealEngine {

@@ -8,6 +8,7 @@
 mod cluster;
 mod measure;
 mod schedule;
+mod step;
 mod strike;
 mod work;
 
@@ -17,10 +18,9 @@ use quorlock_simulation::ClusterEvent;
 
 use self::schedule::SimulatedTrial;
 use crate::cell::{Cell, Fault};
-use crate::engine::{Cancel, EngineError, TrialEngine};
+use crate::engine::{Cancel, EngineError, Measured, TrialEngine};
 use crate::history::TrialHistory;
 use crate::plan::Plan;
-use crate::trial::Measured;
 
 /// Carries trials out in simulated time.
 #[derive(Clone, Copy, Debug, Default)]

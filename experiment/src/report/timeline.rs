@@ -205,7 +205,7 @@ fn states(records: &[TrialRecord], who: &Who, until_ns: u64) -> Vec<StateSpan> {
 pub(super) mod tests {
     use super::*;
     use crate::checks::judge;
-    use crate::trial::Measured;
+    use crate::engine::Measured;
 
     const MS: u64 = 1_000_000;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) use rusqlite::Error;
 use rusqlite::OptionalExtension as _;
 
-use super::register::RegisterRow;
+use super::register_row::RegisterRow;
 
 /// What holds the registers.
 pub fn name() -> String {

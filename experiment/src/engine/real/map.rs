@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::register::RegisterRow;
+use super::register_row::RegisterRow;
 
 pub(super) type Error = Infallible;
 

@@ -14,19 +14,11 @@ use super::client::{Client, Held, Scene};
 use super::database as store;
 #[cfg(not(feature = "sqlite"))]
 use super::map as store;
+use super::register_row::RegisterRow;
 use crate::engine::EngineError;
 use crate::history::{Occurrence, Who};
 
 pub use store::name as database_name;
-
-/// The row of a lock; zeros where it was never written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RegisterRow {
-    /// Which write of the trial it holds; no two are alike.
-    pub(super) write: u64,
-    /// How many updates it counts.
-    pub(super) count: u64,
-}
 
 /// All registers of a trial.
 #[derive(Clone)]

@@ -11,10 +11,9 @@ use super::directed::note_forgotten;
 use super::stage::Stage;
 use crate::cell::Cell;
 use crate::effect::{BEYOND, Effect, SLOW_SYNC_MS, WALL_STEP_MS};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Measured};
 use crate::history::Occurrence;
 use crate::plan::Plan;
-use crate::trial::Measured;
 
 /// A fault that has struck.
 pub(super) struct ActiveFault {

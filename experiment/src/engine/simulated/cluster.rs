@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorlock_persistence::LogOptions;
 use quorlock_simulation::{Cluster, Layout, Random, drift_ppm};
 
-use super::schedule::ScheduledStep;
+use super::step::ScheduledStep;
 
 /// Nodes, which serve, and clients.
 pub(super) fn cluster(

@@ -2,9 +2,10 @@
 
 use quorlock_engine::StoredValue;
 
-use super::schedule::{Held, SimulatedTrial, number_of};
+use super::schedule::{SimulatedTrial, number_of};
+use super::step::Held;
+use crate::engine::Measured;
 use crate::history::{Occurrence, Who};
-use crate::trial::Measured;
 
 impl SimulatedTrial<'_> {
     /// Whether a node holds a lock under its token at present.

@@ -7,81 +7,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorlock_client::{Token, Wait};
+use quorlock_client::Wait;
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Outcome;
 use quorlock_simulation::{Cluster, Random};
 
 use super::cluster::{cluster, nanos};
-use super::work::{ProtectedRegister, WORK_NS};
+use super::step::{CallPurpose, Held, ProtectedRegister, ScheduledStep, WORK_NS};
 use crate::cell::{Cell, Fault};
 use crate::effect::BEYOND;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Measured};
 use crate::history::{Occurrence, TrialHistory, Who};
 use crate::plan::Plan;
-use crate::trial::Measured;
-
-/// Something that a trial has planned.
-#[derive(Clone, Debug)]
-pub(super) enum ScheduledStep {
-    /// A client of the load begins its next cycle.
-    Load(usize),
-    /// It has held its lock for long enough.
-    LoadEnds(usize, Held),
-    /// A contender asks for the lock that all of them want.
-    Contend(usize),
-    /// It has done its work.
-    ContendEnds(Held),
-    /// The load is over: the directed schedule begins.
-    Directed,
-    /// A's grant is synced.
-    Synced(Held),
-    /// A looks at its lock.
-    Look(Held),
-    /// A, which stood still, goes on.
-    Resume(Held),
-    /// B has done its work.
-    Work(Held),
-    /// The fault begins, a loss of power with the next changes of a disk.
-    Arm,
-    /// The fault begins.
-    Strike,
-    /// A node starts again.
-    Start(usize),
-    /// The operator lets nodes take fences again.
-    SyncFences,
-    /// What does not end by itself is ended.
-    Heal,
-    /// Is all well?
-    Watch,
-}
-
-/// What a call is for.
-#[derive(Clone, Debug)]
-pub(super) enum CallPurpose {
-    Load { asked_ns: u64 },
-    LoadRelease,
-    Contend,
-    Standing(String),
-    A,
-    Extend(Held),
-    B,
-    Last(String),
-    Release { lock: String, hold: u64 },
-    SyncFences,
-}
-
-/// A lock that was granted to a client.
-#[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub(super) client: usize,
-    pub(super) lock: String,
-    pub(super) hold: u64,
-    pub(super) token: Token,
-    pub(super) until_ns: u64,
-    /// 0 without fences.
-    pub(super) fence: u64,
-}
 
 /// A trial under way.
 pub(super) struct SimulatedTrial<'a> {

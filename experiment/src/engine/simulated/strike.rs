@@ -8,10 +8,8 @@ use quorlock_node::simulation::Node;
 use quorlock_simulation::Server;
 
 use super::cluster::nanos;
-use super::schedule::{
-    A, B, CONTENDED, CallPurpose, DIRECTED, Held, STANDING, ScheduledStep, SimulatedTrial, WITNESS,
-    number_of,
-};
+use super::schedule::{A, B, CONTENDED, DIRECTED, STANDING, SimulatedTrial, WITNESS, number_of};
+use super::step::{CallPurpose, Held, ScheduledStep};
 use crate::effect::{BEYOND, Effect, SLOW_SYNC_MS, WALL_STEP_MS};
 use crate::history::{Occurrence, Who};
 

@@ -6,23 +6,9 @@ use std::time::Duration;
 use quorlock_client::Wait;
 
 use super::cluster::nanos;
-use super::schedule::{CONTENDED, CallPurpose, Held, LOOK_NS, ScheduledStep, SimulatedTrial};
+use super::schedule::{CONTENDED, LOOK_NS, SimulatedTrial};
+use super::step::{CallPurpose, Held, ScheduledStep, WORK_NS};
 use crate::history::Occurrence;
-
-/// What a lock protects. Without fences all holders come with 0.
-#[derive(Debug, Default)]
-pub(super) struct ProtectedRegister {
-    value: u64,
-    largest_fence: u64,
-}
-
-impl ProtectedRegister {
-    /// Whether a holder with this fence may read and write: none with a larger one has done so.
-    fn takes(&mut self, fence: u64) -> bool {
-        self.largest_fence = self.largest_fence.max(fence);
-        self.largest_fence == fence
-    }
-}
 
 impl SimulatedTrial<'_> {
     /// The holder reads the register of its lock.
@@ -162,7 +148,6 @@ impl SimulatedTrial<'_> {
 
 const LAST_MOMENT_NS: u64 = 60_000_000;
 const PATIENCE: Duration = Duration::from_millis(300);
-pub(super) const WORK_NS: u64 = 10_000_000;
 const PAUSE_NS: u64 = 40_000_000;
 /// The load holds its locks for less than this.
 const HOLD_NS: u64 = 40_000_000;

@@ -55,8 +55,15 @@ impl Redlock {
         self.shared().handle.gone(operation);
     }
 
-    /// Has a task run on the client's thread, beside what that does for its clients: it must never block. It is dropped when the thread
-    /// ends, behind the last client.
+    /// Whether this client has a thread of its own.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_own_thread(&self) -> bool {
+        self.shared().has_own_thread
+    }
+
+    /// Has a task run on the client's thread, beside what that does for this client: it must never block, and what it takes long for the
+    /// client does late. It is dropped when the thread ends, behind the client.
     #[doc(hidden)]
     pub fn run_beside(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.shared().handle.run(task);

@@ -381,6 +381,7 @@ impl RedlockBuilder {
                 nodes,
                 on_acquired,
                 on_event,
+                has_own_thread,
             }),
         })
     }

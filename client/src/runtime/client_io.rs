@@ -27,12 +27,11 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::connector::Connector;
-use super::dial::{Addresses, dial};
+use super::dial::{Addresses, Dialled, dial};
 use super::dropped::Dropped;
 use super::handle::{Acquired, ClientCommand, LeaseState, ReplyTo};
 use super::log::Log;
 use super::socket::ClientSocket;
-use super::stream::Stream;
 use super::tls::Tls;
 
 /// What the clients of a thread use one after the other.
@@ -98,12 +97,6 @@ enum Commands {
     NoneNow,
     /// None can come any more.
     Closed,
-}
-
-/// How making a connection went.
-struct Dialled {
-    id: ConnectionId,
-    result: io::Result<Stream>,
 }
 
 impl ClientIo {
@@ -200,7 +193,7 @@ impl ClientIo {
             };
             let event = match command {
                 ClientCommand::Run(task) => {
-                    drop(spawn_local(task.0));
+                    spawn_local(task.0);
                     continue;
                 }
                 ClientCommand::Call(operation, call, reply) => {

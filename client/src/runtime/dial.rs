@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use quorlock_client_rules::ConnectionId;
 use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use tokio::net::UnixStream;
 
@@ -15,6 +16,12 @@ use super::stream::Stream;
 use super::tcp;
 pub(super) use super::tcp::Addresses;
 use super::tls::Tls;
+
+/// How making a connection went.
+pub(super) struct Dialled {
+    pub(super) id: ConnectionId,
+    pub(super) result: io::Result<Stream>,
+}
 
 pub(super) async fn dial(
     address: NodeAddress,

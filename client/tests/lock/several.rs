@@ -136,7 +136,7 @@ async fn held_and_released(redlock: &Redlock) {
         ("c", TTL, 2 * TTL),
     ] {
         let kept = redlock
-            .extend(name, guard.token(), Duration::from_millis(10))
+            .extend(name, guard.token(), Duration::from_secs(1))
             .await;
         let kept = kept.unwrap().kept().unwrap();
         let least = least - Duration::from_secs(1);

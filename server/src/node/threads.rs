@@ -225,9 +225,11 @@ impl Threads {
     fn spawn_workers(
         &mut self,
         runtime: &Runtime,
-        mut task_host: Option<TaskHost>,
+        task_host: Option<TaskHost>,
     ) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
         let mut ends = Vec::new();
+        // A loop that serves others as well has one worker.
+        let mut task_host = task_host.filter(|_| self.node.facts.workers == 1);
         let half_closed = HalfClosed::new(runtime.handle().clone());
         for number in 0..self.node.facts.workers {
             let node = Arc::clone(&self.node);

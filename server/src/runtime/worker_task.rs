@@ -109,10 +109,13 @@ fn readiness(poll: &Poll) -> io::Result<TcpStream> {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // A panic has failed the node already, and may come again.
-        if !self.has_ended && !std::thread::panicking() {
-            let node = &self.worker.node;
-            node.fail(&node.commit.fail("the loop that runs its worker has ended"));
+        if self.has_ended {
+            return;
+        }
+        let node = &self.worker.node;
+        node.fail(&node.commit.fail("the loop that runs its worker has ended"));
+        // A panic may come again.
+        if !std::thread::panicking() {
             self.worker.end();
         }
     }

@@ -417,7 +417,8 @@ impl Keyspace {
         if self.undo.is_recording() {
             self.undo.push(UndoRecord::Changed {
                 slot,
-                reversal: reversal.into_kept(),
+                part: change.part().unwrap_or_default().into(),
+                reversal,
                 position: old_position,
             });
         }

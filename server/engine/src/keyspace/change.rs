@@ -3,7 +3,6 @@
 //! Commands, the log and undoing all speak of the same changes, so that a replayed collection is
 //! what the running one was. A change that does not fit what it finds changes nothing.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -103,137 +102,49 @@ pub enum Change<'a> {
     },
 }
 
-/// What takes back a change. Names are those of the change until it is to be kept.
+/// What takes back a change of the part that it names, if it names one.
 #[derive(Debug)]
-pub(crate) enum Reversal<'a> {
+pub(crate) enum Reversal {
+    /// The part was not there.
+    Added,
     /// The field held this.
-    Field {
-        field: Cow<'a, [u8]>,
-        value: Option<Arc<[u8]>>,
-    },
+    Field(Arc<[u8]>),
     /// The field was at this offset, and held this.
-    FieldRemoved {
-        field: Cow<'a, [u8]>,
-        value: Arc<[u8]>,
-        offset: usize,
-    },
-    Pushed {
-        end: End,
-    },
-    /// These were at this end, the outermost first.
-    Popped {
-        end: End,
-        elements: Vec<Arc<[u8]>>,
-    },
-    Rotated {
-        from: End,
-    },
-    /// This was at this index.
-    ElementSet {
-        index: usize,
-        element: Arc<[u8]>,
-    },
-    Inserted {
-        index: usize,
-    },
-    ElementRemoved {
-        index: usize,
-        element: Arc<[u8]>,
-    },
-    MemberAdded {
-        member: Cow<'a, [u8]>,
-    },
+    FieldRemoved(usize, Arc<[u8]>),
     /// The member was at this offset.
-    MemberRemoved {
-        member: Arc<[u8]>,
-        offset: usize,
-    },
+    MemberRemoved(usize),
     /// The member had this score.
-    Score {
-        member: Cow<'a, [u8]>,
-        score: Option<f64>,
-    },
+    Score(f64),
     /// The member was at this offset, and had this score.
-    ScoreRemoved {
-        member: Cow<'a, [u8]>,
-        score: f64,
-        offset: usize,
-    },
+    ScoreRemoved(usize, f64),
     /// The holder had this end.
-    Holder {
-        token: Cow<'a, [u8]>,
-        end: Option<Deadline>,
-    },
-    /// The holder was at this offset.
-    HolderRemoved {
-        holder: SharedHolder,
-        offset: usize,
-    },
-}
-
-impl Reversal<'_> {
-    /// The same with its own copies of names, to be kept until the script or transaction ends.
-    pub(crate) fn into_kept(self) -> Reversal<'static> {
-        let keep = |name: Cow<'_, [u8]>| Cow::Owned(name.into_owned());
-        match self {
-            Reversal::Field { field, value } => Reversal::Field {
-                field: keep(field),
-                value,
-            },
-            Reversal::FieldRemoved {
-                field,
-                value,
-                offset,
-            } => Reversal::FieldRemoved {
-                field: keep(field),
-                value,
-                offset,
-            },
-            Reversal::Pushed { end } => Reversal::Pushed { end },
-            Reversal::Popped { end, elements } => Reversal::Popped { end, elements },
-            Reversal::Rotated { from } => Reversal::Rotated { from },
-            Reversal::ElementSet { index, element } => Reversal::ElementSet { index, element },
-            Reversal::Inserted { index } => Reversal::Inserted { index },
-            Reversal::ElementRemoved { index, element } => {
-                Reversal::ElementRemoved { index, element }
-            }
-            Reversal::MemberAdded { member } => Reversal::MemberAdded {
-                member: keep(member),
-            },
-            Reversal::MemberRemoved { member, offset } => {
-                Reversal::MemberRemoved { member, offset }
-            }
-            Reversal::Score { member, score } => Reversal::Score {
-                member: keep(member),
-                score,
-            },
-            Reversal::ScoreRemoved {
-                member,
-                score,
-                offset,
-            } => Reversal::ScoreRemoved {
-                member: keep(member),
-                score,
-                offset,
-            },
-            Reversal::Holder { token, end } => Reversal::Holder {
-                token: keep(token),
-                end,
-            },
-            Reversal::HolderRemoved { holder, offset } => {
-                Reversal::HolderRemoved { holder, offset }
-            }
-        }
-    }
+    HolderEnd(Deadline),
+    /// The holder was at this offset. It is larger than what all others have.
+    HolderRemoved(usize, Box<SharedHolder>),
+    /// The list has one more element at this end.
+    Pushed(End),
+    /// These were at this end, the outermost first.
+    Popped(End, Vec<Arc<[u8]>>),
+    /// The element was taken at this end.
+    Rotated(End),
+    /// This was at this index.
+    ElementSet(usize, Arc<[u8]>),
+    /// The list has one more element, at this index.
+    Inserted(usize),
+    /// This was at this index, and is gone.
+    ElementRemoved(usize, Arc<[u8]>),
 }
 
 impl Change<'_> {
-    /// The name of the part that it writes, where parts have names.
-    fn part(&self) -> Option<&[u8]> {
+    /// The name of the part that it changes, where parts have names.
+    pub(crate) fn part(&self) -> Option<&[u8]> {
         match self {
-            Change::HashSet { field, .. } => Some(field),
-            Change::SetAdd { member } | Change::ScoreSet { member, .. } => Some(member),
-            Change::HolderSet { token, .. } => Some(token),
+            Change::HashSet { field, .. } | Change::HashDelete { field } => Some(field),
+            Change::SetAdd { member }
+            | Change::SetRemove { member }
+            | Change::ScoreSet { member, .. }
+            | Change::ScoreRemove { member } => Some(member),
+            Change::HolderSet { token, .. } | Change::HolderRemove { token } => Some(token),
             _ => None,
         }
     }
@@ -266,7 +177,8 @@ impl Collection {
         let (mut added, mut replaced): (usize, usize) = (0, 0);
         // Of several changes of one part the last one stays.
         for change in changes.iter().rev() {
-            if change.part().is_none_or(|part| written.insert(part)) {
+            let written_part = change.part().filter(|_| change.may_grow());
+            if written_part.is_none_or(|part| written.insert(part)) {
                 let (new, old) = self.bytes_of_part(change);
                 added = added.saturating_add(new);
                 replaced = replaced.saturating_add(old);
@@ -327,98 +239,72 @@ impl Collection {
 
     /// Makes a change and returns what takes it back; nothing where it changed nothing. `seed` is
     /// for the index of a large collection.
-    pub(crate) fn apply<'a>(&mut self, change: &Change<'a>, seed: u64) -> Option<Reversal<'a>> {
+    pub(crate) fn apply(&mut self, change: &Change<'_>, seed: u64) -> Option<Reversal> {
         match (self, *change) {
-            (Collection::Hash(fields), Change::HashSet { field, value }) => Some(Reversal::Field {
-                field: field.into(),
-                value: fields.set(field, value, seed),
-            }),
+            (Collection::Hash(fields), Change::HashSet { field, value }) => {
+                let old = fields.set(field, value, seed);
+                Some(old.map_or(Reversal::Added, Reversal::Field))
+            }
             (Collection::Hash(fields), Change::HashDelete { field }) => {
                 let (offset, value) = fields.take(field)?;
-                Some(Reversal::FieldRemoved {
-                    field: field.into(),
-                    value,
-                    offset,
-                })
+                Some(Reversal::FieldRemoved(offset, value))
             }
             (Collection::Set(members), Change::SetAdd { member }) => {
-                let is_new = members.add(member, seed);
-                is_new.then(|| Reversal::MemberAdded {
-                    member: member.into(),
-                })
+                members.add(member, seed).then_some(Reversal::Added)
             }
             (Collection::Set(members), Change::SetRemove { member }) => {
-                let (offset, member) = members.take(member)?;
-                Some(Reversal::MemberRemoved { member, offset })
+                let (offset, _) = members.take(member)?;
+                Some(Reversal::MemberRemoved(offset))
             }
             (Collection::SortedSet(set), Change::ScoreSet { member, score }) => {
-                Some(Reversal::Score {
-                    member: member.into(),
-                    score: set.set(member, score, seed),
-                })
+                let old = set.set(member, score, seed);
+                Some(old.map_or(Reversal::Added, Reversal::Score))
             }
             (Collection::SortedSet(set), Change::ScoreRemove { member }) => {
                 let (offset, score) = set.take(member)?;
-                Some(Reversal::ScoreRemoved {
-                    member: member.into(),
-                    score,
-                    offset,
-                })
+                Some(Reversal::ScoreRemoved(offset, score))
             }
             (Collection::SharedLock(holders), Change::HolderSet { token, end }) => {
-                Some(Reversal::Holder {
-                    token: token.into(),
-                    end: holders.set(token, end, seed),
-                })
+                let old = holders.set(token, end, seed);
+                Some(old.map_or(Reversal::Added, Reversal::HolderEnd))
             }
             (Collection::SharedLock(holders), Change::HolderRemove { token }) => {
                 let (offset, holder) = holders.take(token)?;
-                Some(Reversal::HolderRemoved { holder, offset })
+                let holder = Box::new(holder);
+                Some(Reversal::HolderRemoved(offset, holder))
             }
             (Collection::List(list), change) => apply_to_list(list, change),
             _ => None,
         }
     }
 
-    /// Takes back the last change that was made.
-    pub(crate) fn revert(&mut self, reversal: Reversal<'_>, seed: u64) {
+    /// Takes back the last change that was made, of this part.
+    pub(crate) fn revert(&mut self, part: &[u8], reversal: Reversal, seed: u64) {
         match (self, reversal) {
-            (Collection::Hash(fields), Reversal::Field { field, value }) => match value {
-                Some(value) => drop(fields.set(&field, value, seed)),
-                None => drop(fields.take(&field)),
-            },
-            (
-                Collection::Hash(fields),
-                Reversal::FieldRemoved {
-                    field,
-                    value,
-                    offset,
-                },
-            ) => fields.put_back(offset, &field, value, seed),
-            (Collection::Set(members), Reversal::MemberAdded { member }) => {
-                drop(members.take(&member));
+            (Collection::Hash(fields), Reversal::Added) => drop(fields.take(part)),
+            (Collection::Hash(fields), Reversal::Field(value)) => {
+                fields.set(part, value, seed);
             }
-            (Collection::Set(members), Reversal::MemberRemoved { member, offset }) => {
-                members.put_back(offset, member, seed);
+            (Collection::Hash(fields), Reversal::FieldRemoved(offset, value)) => {
+                fields.put_back(offset, part, value, seed);
             }
-            (Collection::SortedSet(set), Reversal::Score { member, score }) => match score {
-                Some(score) => drop(set.set(&member, score, seed)),
-                None => drop(set.take(&member)),
-            },
-            (
-                Collection::SortedSet(set),
-                Reversal::ScoreRemoved {
-                    member,
-                    score,
-                    offset,
-                },
-            ) => set.put_back(offset, &member, score, seed),
-            (Collection::SharedLock(holders), Reversal::Holder { token, end }) => match end {
-                Some(end) => drop(holders.set(&token, end, seed)),
-                None => drop(holders.take(&token)),
-            },
-            (Collection::SharedLock(holders), Reversal::HolderRemoved { holder, offset }) => {
-                holders.put_back(offset, holder, seed);
+            (Collection::Set(members), Reversal::Added) => drop(members.take(part)),
+            (Collection::Set(members), Reversal::MemberRemoved(offset)) => {
+                members.put_back(offset, part.into(), seed);
+            }
+            (Collection::SortedSet(set), Reversal::Added) => drop(set.take(part)),
+            (Collection::SortedSet(set), Reversal::Score(score)) => {
+                set.set(part, score, seed);
+            }
+            (Collection::SortedSet(set), Reversal::ScoreRemoved(offset, score)) => {
+                set.put_back(offset, part, score, seed);
+            }
+            (Collection::SharedLock(holders), Reversal::Added) => drop(holders.take(part)),
+            (Collection::SharedLock(holders), Reversal::HolderEnd(end)) => {
+                holders.set(part, end, seed);
+            }
+            (Collection::SharedLock(holders), Reversal::HolderRemoved(offset, holder)) => {
+                holders.put_back(offset, *holder, seed);
             }
             (Collection::List(list), reversal) => revert_list(list, reversal),
             (_, reversal) => debug_assert!(false, "{reversal:?} is of another type"),
@@ -426,11 +312,11 @@ impl Collection {
     }
 }
 
-fn apply_to_list<'a>(list: &mut List, change: Change<'a>) -> Option<Reversal<'a>> {
+fn apply_to_list(list: &mut List, change: Change<'_>) -> Option<Reversal> {
     match change {
         Change::ListPush { end, element } => {
             list.push(end, element.into());
-            Some(Reversal::Pushed { end })
+            Some(Reversal::Pushed(end))
         }
         Change::ListPop { end, count: 1 } => {
             let element = list.pop(end)?;
@@ -438,45 +324,45 @@ fn apply_to_list<'a>(list: &mut List, change: Change<'a>) -> Option<Reversal<'a>
                 End::Left => 0,
                 End::Right => list.len(),
             };
-            Some(Reversal::ElementRemoved { index, element })
+            Some(Reversal::ElementRemoved(index, element))
         }
         Change::ListPop { end, count } => {
             let elements: Vec<_> = (0..count.min(list.len()))
                 .filter_map(|_| list.pop(end))
                 .collect();
-            (!elements.is_empty()).then_some(Reversal::Popped { end, elements })
+            (!elements.is_empty()).then_some(Reversal::Popped(end, elements))
         }
         Change::ListRotate { from } => {
             rotate(list, from);
-            (!list.is_empty()).then_some(Reversal::Rotated { from })
+            (!list.is_empty()).then_some(Reversal::Rotated(from))
         }
         Change::ListSet { index, element } => {
             let element = list.set(index, element.into())?;
-            Some(Reversal::ElementSet { index, element })
+            Some(Reversal::ElementSet(index, element))
         }
         Change::ListInsert { index, element } => list
             .insert(index, element.into())
-            .then_some(Reversal::Inserted { index }),
+            .then_some(Reversal::Inserted(index)),
         Change::ListRemove { index } => {
             let element = list.remove(index)?;
-            Some(Reversal::ElementRemoved { index, element })
+            Some(Reversal::ElementRemoved(index, element))
         }
         _ => None,
     }
 }
 
-fn revert_list(list: &mut List, reversal: Reversal<'_>) {
+fn revert_list(list: &mut List, reversal: Reversal) {
     match reversal {
-        Reversal::Pushed { end } => drop(list.pop(end)),
-        Reversal::Popped { end, elements } => {
+        Reversal::Pushed(end) => drop(list.pop(end)),
+        Reversal::Popped(end, elements) => {
             for element in elements.into_iter().rev() {
                 list.push(end, element);
             }
         }
-        Reversal::Rotated { from } => rotate(list, from.other()),
-        Reversal::ElementSet { index, element } => drop(list.set(index, element)),
-        Reversal::Inserted { index } => drop(list.remove(index)),
-        Reversal::ElementRemoved { index, element } => drop(list.insert(index, element)),
+        Reversal::Rotated(from) => rotate(list, from.other()),
+        Reversal::ElementSet(index, element) => drop(list.set(index, element)),
+        Reversal::Inserted(index) => drop(list.remove(index)),
+        Reversal::ElementRemoved(index, element) => drop(list.insert(index, element)),
         other => debug_assert!(false, "{other:?} is of another type"),
     }
 }

@@ -228,7 +228,7 @@ proptest! {
             if let Some(reversal) = collection.apply(&change_of, 7) {
                 prop_assert!(would_change, "{:?}", change);
                 encode_change(&mut journal, 0, b"key", &change_of, reversals.is_empty());
-                reversals.push(reversal.into_kept());
+                reversals.push((change_of.part().unwrap_or_default().to_vec(), reversal));
             }
             prop_assert!(collection.bytes() <= bytes_after, "{:?}", change);
             prop_assert_eq!(collection.bytes(), bytes_of(&model), "{:?}", change);
@@ -242,8 +242,8 @@ proptest! {
         }
         prop_assert_eq!(StoredValue::of(&replayed), model);
 
-        for reversal in reversals.into_iter().rev() {
-            collection.revert(reversal, 7);
+        for (part, reversal) in reversals.into_iter().rev() {
+            collection.revert(&part, reversal, 7);
         }
         let (mut again, mut model) = empty(kind);
         for change in &before {

@@ -88,6 +88,7 @@ impl Keyspace {
             }
             UndoRecord::Changed {
                 slot,
+                part,
                 reversal,
                 position,
             } => {
@@ -97,7 +98,7 @@ impl Keyspace {
                 entry.mark_read();
                 self.slab.change(slot, |body| {
                     if let Some(collection) = body.collection_mut() {
-                        collection.revert(reversal, seed);
+                        collection.revert(&part, reversal, seed);
                     }
                 });
             }

@@ -30,7 +30,9 @@ pub(crate) enum UndoRecord {
     /// A part of the collection was changed.
     Changed {
         slot: Slot,
-        reversal: Reversal<'static>,
+        /// Its name, where parts have names.
+        part: Box<[u8]>,
+        reversal: Reversal,
         position: LogPosition,
     },
     /// The key was stored here.

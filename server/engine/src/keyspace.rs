@@ -28,7 +28,7 @@ pub(crate) mod shared_holders;
 pub(crate) mod shrinking;
 mod slab;
 pub(crate) mod sorted_set;
-mod table;
+pub(crate) mod table;
 mod tracked;
 mod undo;
 pub(crate) mod waiters;

@@ -7,6 +7,7 @@ use crate::command::walks::{any_offset, sample, sampling, scan};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
+use crate::keyspace::collection::Kind;
 use crate::keyspace::fields::Fields;
 use crate::reply::Reply;
 
@@ -53,7 +54,9 @@ fn hrandfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
 
 fn one_field(context: &mut CommandContext<'_>, key: &[u8]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(key);
-    let length = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
+    let length = context
+        .collection::<Fields>(&found)?
+        .map_or(0, Kind::length);
     let offset = any_offset(context, length);
     let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
         return Ok(Reply::Nil);

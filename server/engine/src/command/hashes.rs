@@ -11,6 +11,7 @@ use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
+use crate::keyspace::collection::Kind;
 use crate::keyspace::fields::Fields;
 use crate::notifications::Class;
 use crate::number::parse_integer;
@@ -34,11 +35,15 @@ fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     }
     let found = context.peek(key);
     context.reveal(&found);
-    let before = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
+    let before = context
+        .collection::<Fields>(&found)?
+        .map_or(0, Kind::length);
     set_or_create(context, &found, key, pairs)?;
     context.notify(Class::Hash, "hset", key);
     let found = context.peek(key);
-    let after = context.collection::<Fields>(&found)?.map_or(0, Fields::len);
+    let after = context
+        .collection::<Fields>(&found)?
+        .map_or(0, Kind::length);
     Ok(Reply::count(after.saturating_sub(before)))
 }
 

@@ -152,7 +152,7 @@ fn common<'s>(
     // The one with the fewest bytes: to look all of it up in the others costs less than to go through
     // them, whatever they hold.
     let least = sets.iter().min_by_key(|set| set.bytes()).copied();
-    let members = least.into_iter().flat_map(Members::iter);
+    let members = least.into_iter().flat_map(|set| set.iter());
     Ok(members.filter(move |member| sets.iter().all(|set| set.contains(member))))
 }
 

@@ -80,7 +80,7 @@ fn pop(
     context.reveal(&found);
     let length = context
         .collection::<Members>(&found)?
-        .map_or(0, Members::len);
+        .map_or(0, |set| set.len());
     let offsets = different(context, length, count);
     let Some((set, effects)) = context.collection_and_effects::<Members>(&found)? else {
         return Ok(Vec::new());

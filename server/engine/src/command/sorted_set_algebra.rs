@@ -345,7 +345,7 @@ impl<'s> InputSet<'s> {
             InputSet::Set(set) => (Some(set), None),
             InputSet::SortedSet(set) => (None, Some(set)),
         };
-        let members = members.into_iter().flat_map(Members::iter);
+        let members = members.into_iter().flat_map(|set| set.iter());
         members
             .map(|member| (member, 1.0))
             .chain(scored.into_iter().flat_map(SortedSet::iter))

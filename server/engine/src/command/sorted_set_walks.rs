@@ -8,6 +8,7 @@ use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::sorted_set::SortedSet;
+use crate::keyspace::table::Table;
 use crate::number::double_text;
 use crate::reply::Reply;
 
@@ -15,7 +16,7 @@ pub(super) const FAMILY: Family = &[&ZSCAN, &ZRANDMEMBER];
 
 impl Walk for SortedSet {
     fn is_small(&self) -> bool {
-        SortedSet::is_small(self)
+        Table::is_small(self)
     }
 
     fn name_at(&self, offset: usize) -> Option<&[u8]> {

@@ -15,6 +15,7 @@ use crate::keyspace::KeySlot;
 use crate::keyspace::collection::Kind;
 use crate::keyspace::fields::Fields;
 use crate::keyspace::members::Members;
+use crate::keyspace::table::Table;
 use crate::reply::Reply;
 
 /// A collection whose parts have offsets from 0 on and names. With more parts than are searched from
@@ -28,7 +29,7 @@ pub(super) trait Walk: Kind {
 
 impl Walk for Fields {
     fn is_small(&self) -> bool {
-        Fields::is_small(self)
+        Table::is_small(self)
     }
 
     fn name_at(&self, offset: usize) -> Option<&[u8]> {
@@ -38,7 +39,7 @@ impl Walk for Fields {
 
 impl Walk for Members {
     fn is_small(&self) -> bool {
-        Members::is_small(self)
+        Table::is_small(self)
     }
 
     fn name_at(&self, offset: usize) -> Option<&[u8]> {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::keyspace::fields::{self, Fields};
-use crate::keyspace::list::{self, End, List};
-use crate::keyspace::members::{self, Members};
-use crate::keyspace::shared_holders::{self, SharedHolders};
-use crate::keyspace::sorted_set::{self, SortedSet};
+use crate::keyspace::fields::Fields;
+use crate::keyspace::list::{End, List};
+use crate::keyspace::members::Members;
+use crate::keyspace::shared_holders::SharedHolders;
+use crate::keyspace::sorted_set::SortedSet;
 
 /// A value of many parts. A new type of value is one more variant here.
 #[derive(Clone, Debug)]
@@ -122,24 +122,7 @@ impl Collection {
     /// The bytes of the part at an offset below its length, with what its encoding adds at most. Offsets are as
     /// [`Partial`](crate::keyspace::partial::Partial) has them.
     pub(crate) fn bytes_at(&self, offset: usize) -> usize {
-        match self {
-            Collection::Hash(fields) => {
-                let pair = fields.at(offset);
-                pair.map_or(0, |(field, value)| fields::pair_bytes(field, value))
-            }
-            Collection::List(list) => list
-                .get(offset)
-                .map_or(0, |element| list::element_bytes(element)),
-            Collection::Set(members) => members
-                .at(offset)
-                .map_or(0, |member| members::member_bytes(member)),
-            Collection::SortedSet(set) => set
-                .at(offset)
-                .map_or(0, |(member, _)| sorted_set::member_bytes(member)),
-            Collection::SharedLock(holders) => holders
-                .at(offset)
-                .map_or(0, |(token, _)| shared_holders::holder_bytes(token)),
-        }
+        each!(self, it => it.bytes_at(offset))
     }
 
     /// Adds what another one of the same type holds, before the first element where there is an order. False if it
@@ -178,6 +161,6 @@ impl Collection {
 
     /// About how many bytes of memory it takes.
     pub(crate) fn memory(&self) -> usize {
-        each!(self, it => it.memory())
+        each!(self, it => it.memory().saturating_add(size_of_val(&**it)))
     }
 }

@@ -47,13 +47,16 @@ impl List {
         self.bytes
     }
 
+    /// The bytes of the element of an index below the length.
+    pub(crate) fn bytes_at(&self, index: usize) -> usize {
+        self.get(index).map_or(0, |element| element_bytes(element))
+    }
+
     /// About how many bytes of memory they take.
     pub(crate) fn memory(&self) -> usize {
         let beside = ELEMENT_MEMORY.saturating_sub(ELEMENT_OVERHEAD);
         let elements = self.len().saturating_mul(beside);
-        elements
-            .saturating_add(self.bytes)
-            .saturating_add(size_of::<List>())
+        elements.saturating_add(self.bytes)
     }
 
     /// Whether Redis would keep it in one piece: only OBJECT ENCODING asks.

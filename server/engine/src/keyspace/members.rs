@@ -1,5 +1,6 @@
 //! The members of a set, in the order in which they came while it is small.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::keyspace::table::{Named, Table};
@@ -9,63 +10,32 @@ use crate::number::parse_integer;
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     table: Table<Arc<[u8]>>,
-    bytes: usize,
     /// How many are not numbers of 64 bits: only OBJECT ENCODING asks.
     not_integers: usize,
 }
 
 impl Named for Arc<[u8]> {
+    /// The member's place, its allocation with its counts, and its offset in the index of a large set.
+    const MEMORY: usize = size_of::<Arc<[u8]>>() + 40 - MEMBER_OVERHEAD;
+
     fn name(&self) -> &[u8] {
         self
+    }
+
+    fn bytes(&self) -> usize {
+        member_bytes(self)
+    }
+}
+
+impl Deref for Members {
+    type Target = Table<Arc<[u8]>>;
+
+    fn deref(&self) -> &Table<Arc<[u8]>> {
+        &self.table
     }
 }
 
 impl Members {
-    /// How many members there are.
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Whether there is no member.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The bytes of all members, with what their encoding adds at most.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// About how many bytes of memory they take.
-    pub(crate) fn memory(&self) -> usize {
-        let beside = MEMBER_MEMORY.saturating_sub(MEMBER_OVERHEAD);
-        let members = self.len().saturating_mul(beside);
-        members
-            .saturating_add(self.bytes)
-            .saturating_add(size_of::<Members>())
-    }
-
-    /// Whether a member is there.
-    pub fn contains(&self, member: &[u8]) -> bool {
-        self.table.offset(member).is_some()
-    }
-
-    /// All members.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<[u8]>> {
-        self.table.iter()
-    }
-
-    /// The member at an offset. It keeps its offset unless one is removed; then the last one takes
-    /// its offset, or in a small set all after it move up.
-    pub(crate) fn at(&self, offset: usize) -> Option<&Arc<[u8]>> {
-        self.table.at(offset)
-    }
-
-    /// Whether it is searched from front to back.
-    pub(crate) fn is_small(&self) -> bool {
-        self.table.is_small()
-    }
-
     /// Whether all members are numbers of 64 bits.
     pub(crate) fn is_of_integers(&self) -> bool {
         self.not_integers == 0
@@ -84,7 +54,6 @@ impl Members {
     /// Removes a member and returns its offset and itself.
     pub(crate) fn take(&mut self, member: &[u8]) -> Option<(usize, Arc<[u8]>)> {
         let (offset, member) = self.table.take(member)?;
-        self.bytes = self.bytes.saturating_sub(member_bytes(&member));
         let count = usize::from(parse_integer(&member).is_none());
         self.not_integers = self.not_integers.saturating_sub(count);
         Some((offset, member))
@@ -97,7 +66,6 @@ impl Members {
     }
 
     fn count_in(&mut self, member: &[u8]) {
-        self.bytes = self.bytes.saturating_add(member_bytes(member));
         let count = usize::from(parse_integer(member).is_none());
         self.not_integers = self.not_integers.saturating_add(count);
     }
@@ -109,6 +77,3 @@ pub(super) fn member_bytes(member: &[u8]) -> usize {
 
 /// A length prefix in the journal.
 const MEMBER_OVERHEAD: usize = 5;
-
-/// The member's place, its allocation with its counts, and its offset in the index of a large set.
-const MEMBER_MEMORY: usize = size_of::<Arc<[u8]>>() + 40;

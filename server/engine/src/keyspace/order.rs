@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A member with its score, which is a number.
 #[derive(Clone, Debug)]
-pub(crate) struct Scored {
+pub struct Scored {
     pub(crate) member: Arc<[u8]>,
     pub(crate) score: f64,
 }

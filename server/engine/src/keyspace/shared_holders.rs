@@ -6,6 +6,7 @@
 //! by a restart, and no lock depends on it.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::keyspace::table::{Named, Table};
@@ -17,15 +18,13 @@ pub struct SharedHolders {
     table: Table<SharedHolder>,
     /// The first that ends is the first to be dropped, and the last one is the end of the key.
     ends: BTreeSet<(Deadline, Arc<[u8]>)>,
-    /// Of tokens, with what their encoding adds.
-    bytes: usize,
     /// Of what holders say about themselves.
     owner_bytes: usize,
 }
 
 /// One holder.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedHolder {
+pub struct SharedHolder {
     token: Arc<[u8]>,
     end: Deadline,
     taken: Option<SharedTaking>,
@@ -40,8 +39,23 @@ pub(crate) struct SharedTaking {
 }
 
 impl Named for SharedHolder {
+    /// The holder, its token's allocation, its end in the order, and its offset in the index of a large table.
+    const MEMORY: usize = size_of::<SharedHolder>() + 88;
+
     fn name(&self) -> &[u8] {
         &self.token
+    }
+
+    fn bytes(&self) -> usize {
+        holder_bytes(&self.token)
+    }
+}
+
+impl Deref for SharedHolders {
+    type Target = Table<SharedHolder>;
+
+    fn deref(&self) -> &Table<SharedHolder> {
+        &self.table
     }
 }
 
@@ -65,28 +79,9 @@ impl SharedHolder {
 }
 
 impl SharedHolders {
-    /// How many holders there are, those that have ended and were not dropped yet among them.
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The bytes of all holders, with what their encoding adds at most.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// About how many bytes of memory they take.
+    /// As [`Table::memory`], with what holders say about themselves.
     pub(crate) fn memory(&self) -> usize {
-        let holders = self.len().saturating_mul(HOLDER_MEMORY);
-        holders
-            .saturating_add(self.bytes)
-            .saturating_add(self.owner_bytes)
-            .saturating_add(size_of::<SharedHolders>())
+        self.table.memory().saturating_add(self.owner_bytes)
     }
 
     /// Tokens and ends, in no particular order.
@@ -130,11 +125,6 @@ impl SharedHolders {
         end.filter(|end| end.is_after(now))
     }
 
-    /// Whether this token is there, whether it has ended or not.
-    pub(crate) fn contains(&self, token: &[u8]) -> bool {
-        self.table.offset(token).is_some()
-    }
-
     /// When the last of them ends.
     pub(crate) fn last_end(&self) -> Option<Deadline> {
         self.ends.last().map(|(end, _)| *end)
@@ -150,10 +140,11 @@ impl SharedHolders {
     /// Gives a holder this end, and returns the one before. One that is not there becomes a holder. `seed` is for the index
     /// of a large table.
     pub(crate) fn set(&mut self, token: &[u8], end: Deadline, seed: u64) -> Option<Deadline> {
-        let offset = self.table.offset(token);
-        if let Some(holder) = offset.and_then(|offset| self.table.at_mut(offset)) {
-            let old = std::mem::replace(&mut holder.end, end);
-            let token = Arc::clone(&holder.token);
+        if let Some(offset) = self.table.offset(token) {
+            let (old, token) = self.table.update(offset, |holder| {
+                let old = std::mem::replace(&mut holder.end, end);
+                (old, Arc::clone(&holder.token))
+            });
             self.ends.remove(&(old, Arc::clone(&token)));
             self.ends.insert((end, token));
             return Some(old);
@@ -169,7 +160,6 @@ impl SharedHolders {
     pub(crate) fn take(&mut self, token: &[u8]) -> Option<(usize, SharedHolder)> {
         let (offset, holder) = self.table.take(token)?;
         self.ends.remove(&(holder.end, Arc::clone(&holder.token)));
-        self.bytes = self.bytes.saturating_sub(holder_bytes(&holder.token));
         self.owner_bytes = self.owner_bytes.saturating_sub(holder.owner_bytes());
         Some((offset, holder))
     }
@@ -182,11 +172,12 @@ impl SharedHolders {
 
     /// Notes how a holder took the lock.
     pub(crate) fn note_taken(&mut self, token: &[u8], taken: SharedTaking) {
-        let offset = self.table.offset(token);
-        if let Some(holder) = offset.and_then(|offset| self.table.at_mut(offset)) {
-            let before = holder.owner_bytes();
-            holder.taken = Some(taken);
-            let after = holder.owner_bytes();
+        if let Some(offset) = self.table.offset(token) {
+            let (before, after) = self.table.update(offset, |holder| {
+                let before = holder.owner_bytes();
+                holder.taken = Some(taken);
+                (before, holder.owner_bytes())
+            });
             self.owner_bytes = self.owner_bytes.saturating_sub(before);
             self.owner_bytes = self.owner_bytes.saturating_add(after);
         }
@@ -194,7 +185,6 @@ impl SharedHolders {
 
     fn count_in(&mut self, holder: &SharedHolder) {
         self.ends.insert((holder.end, Arc::clone(&holder.token)));
-        self.bytes = self.bytes.saturating_add(holder_bytes(&holder.token));
         self.owner_bytes = self.owner_bytes.saturating_add(holder.owner_bytes());
     }
 }
@@ -205,9 +195,6 @@ pub(super) fn holder_bytes(token: &[u8]) -> usize {
 
 /// A length prefix and an end in the journal.
 const HOLDER_OVERHEAD: usize = 13;
-
-/// The holder, its token's allocation, its end in the order, and its offset in the index of a large table.
-const HOLDER_MEMORY: usize = size_of::<SharedHolder>() + 88;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! The members of a sorted set, found by their names and by their order.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::keyspace::order::{MemberOrder, Scored};
@@ -10,40 +11,30 @@ use crate::keyspace::table::{Named, Table};
 pub struct SortedSet {
     table: Table<Scored>,
     order: MemberOrder,
-    bytes: usize,
 }
 
 impl Named for Scored {
+    /// The member's two places, its allocation with its counts, and its offset in the index of a large set.
+    const MEMORY: usize = 2 * size_of::<Scored>() + 40 - MEMBER_OVERHEAD;
+
     fn name(&self) -> &[u8] {
         &self.member
+    }
+
+    fn bytes(&self) -> usize {
+        member_bytes(&self.member)
+    }
+}
+
+impl Deref for SortedSet {
+    type Target = Table<Scored>;
+
+    fn deref(&self) -> &Table<Scored> {
+        &self.table
     }
 }
 
 impl SortedSet {
-    /// How many members there are.
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Whether there is no member.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The bytes of all members and scores, with what their encoding adds at most.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// About how many bytes of memory they take.
-    pub(crate) fn memory(&self) -> usize {
-        let beside = MEMBER_MEMORY.saturating_sub(MEMBER_OVERHEAD);
-        let members = self.len().saturating_mul(beside);
-        members
-            .saturating_add(self.bytes)
-            .saturating_add(size_of::<SortedSet>())
-    }
-
     /// The members with their scores, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<[u8]>, f64)> {
         self.range(0..self.len())
@@ -62,11 +53,6 @@ impl SortedSet {
     /// then the last one takes its offset, or in a small set all after it move up.
     pub(crate) fn at(&self, offset: usize) -> Option<(&Arc<[u8]>, f64)> {
         self.table.at(offset).map(|one| (&one.member, one.score))
-    }
-
-    /// Whether it is searched from front to back.
-    pub(crate) fn is_small(&self) -> bool {
-        self.table.is_small()
     }
 
     /// The score of a member.
@@ -89,10 +75,11 @@ impl SortedSet {
     /// Gives a member a score, a number, and returns the one it had. `seed` is for the index of a
     /// large set.
     pub(crate) fn set(&mut self, member: &[u8], score: f64, seed: u64) -> Option<f64> {
-        let offset = self.table.offset(member);
-        if let Some(one) = offset.and_then(|offset| self.table.at_mut(offset)) {
-            let old = std::mem::replace(&mut one.score, score);
-            let moved = one.clone();
+        if let Some(offset) = self.table.offset(member) {
+            let (old, moved) = self.table.update(offset, |one| {
+                let old = std::mem::replace(&mut one.score, score);
+                (old, one.clone())
+            });
             self.order.remove(old, member);
             self.order.insert(moved);
             return Some(old);
@@ -101,7 +88,6 @@ impl SortedSet {
             member: member.into(),
             score,
         };
-        self.bytes = self.bytes.saturating_add(member_bytes(member));
         self.order.insert(scored.clone());
         self.table.push(scored, seed);
         None
@@ -110,7 +96,6 @@ impl SortedSet {
     /// Removes a member and returns its offset and its score.
     pub(crate) fn take(&mut self, member: &[u8]) -> Option<(usize, f64)> {
         let (offset, one) = self.table.take(member)?;
-        self.bytes = self.bytes.saturating_sub(member_bytes(member));
         self.order.remove(one.score, member);
         Some((offset, one.score))
     }
@@ -121,7 +106,6 @@ impl SortedSet {
             member: member.into(),
             score,
         };
-        self.bytes = self.bytes.saturating_add(member_bytes(member));
         self.order.insert(scored.clone());
         self.table.put_back(offset, scored, seed);
     }
@@ -133,6 +117,3 @@ pub(super) fn member_bytes(member: &[u8]) -> usize {
 
 /// A length prefix and a score in the journal.
 const MEMBER_OVERHEAD: usize = 13;
-
-/// The member's two places, its allocation with its counts, and its offset in the index of a large set.
-const MEMBER_MEMORY: usize = 2 * size_of::<Scored>() + 40;

@@ -12,14 +12,22 @@ use crate::capacity::capacity_after;
 use crate::links::shrink_if_sparse;
 
 /// What a table finds by its name.
-pub(crate) trait Named {
+pub trait Named {
+    /// What an element takes of memory beside its bytes.
+    const MEMORY: usize;
+
+    /// The name.
     fn name(&self) -> &[u8];
+
+    /// Its bytes, with what their encoding adds at most.
+    fn bytes(&self) -> usize;
 }
 
 /// Elements, no two of the same name.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<T> {
+pub struct Table<T> {
     elements: Vec<T>,
+    bytes: usize,
     index: Option<Box<TableIndex>>,
 }
 
@@ -34,17 +42,41 @@ impl<T> Default for Table<T> {
     fn default() -> Table<T> {
         Table {
             elements: Vec::new(),
+            bytes: 0,
             index: None,
         }
     }
 }
 
 impl<T: Named> Table<T> {
-    pub(crate) fn len(&self) -> usize {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
         self.elements.len()
     }
 
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+
+    /// The bytes of all elements, with what their encoding adds at most.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The bytes of the element at an offset below the length.
+    pub(crate) fn bytes_at(&self, offset: usize) -> usize {
+        self.at(offset).map_or(0, T::bytes)
+    }
+
+    /// About how many bytes of memory the elements take.
+    pub(crate) fn memory(&self) -> usize {
+        let beside = self.len().saturating_mul(T::MEMORY);
+        beside.saturating_add(self.bytes)
+    }
+
+    /// All elements.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.elements.iter()
     }
 
@@ -54,12 +86,22 @@ impl<T: Named> Table<T> {
         self.elements.get(offset)
     }
 
-    pub(crate) fn at_mut(&mut self, offset: usize) -> Option<&mut T> {
-        self.elements.get_mut(offset)
+    /// Changes the element at an offset below the length, but not its name.
+    pub(crate) fn update<R>(&mut self, offset: usize, update: impl FnOnce(&mut T) -> R) -> R {
+        let element = &mut self.elements[offset];
+        let others = self.bytes.saturating_sub(element.bytes());
+        let updated = update(element);
+        self.bytes = others.saturating_add(element.bytes());
+        updated
     }
 
     pub(crate) fn find(&self, name: &[u8]) -> Option<&T> {
         self.offset(name).map(|offset| &self.elements[offset])
+    }
+
+    /// Whether an element of this name is there.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        self.offset(name).is_some()
     }
 
     /// Whether it is searched from front to back.
@@ -78,6 +120,7 @@ impl<T: Named> Table<T> {
     pub(crate) fn push(&mut self, element: T, seed: u64) {
         debug_assert!(self.offset(element.name()).is_none(), "a name comes once");
         let offset = offset_number(self.elements.len());
+        self.bytes = self.bytes.saturating_add(element.bytes());
         self.elements.push(element);
         if let Some(index) = &mut self.index {
             index.insert(&self.elements, offset);
@@ -106,6 +149,7 @@ impl<T: Named> Table<T> {
                 element
             }
         };
+        self.bytes = self.bytes.saturating_sub(element.bytes());
         if self.elements.len() <= LINEAR_ELEMENTS_MAX {
             self.index = None;
         }
@@ -119,6 +163,7 @@ impl<T: Named> Table<T> {
     /// as for [`Table::push`].
     pub(crate) fn put_back(&mut self, offset: usize, element: T, seed: u64) {
         let (last, offset) = (self.elements.len(), offset.min(self.elements.len()));
+        self.bytes = self.bytes.saturating_add(element.bytes());
         if last < LINEAR_ELEMENTS_MAX {
             self.elements.insert(offset, element);
             return;
@@ -257,8 +302,14 @@ mod tests {
     use super::*;
 
     impl Named for Box<[u8]> {
+        const MEMORY: usize = 0;
+
         fn name(&self) -> &[u8] {
             self
+        }
+
+        fn bytes(&self) -> usize {
+            self.len()
         }
     }
 

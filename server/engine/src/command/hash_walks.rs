@@ -14,7 +14,7 @@ use crate::reply::Reply;
 pub(super) const FAMILY: Family = &[&HSCAN, &HRANDFIELD];
 
 const HSCAN: Spec = Spec::on_key("hscan", -3, |context, arguments| {
-    scan::<Fields>(context, arguments, add_pair)
+    scan::<Fields, _>(context, arguments, add_pair)
 })
 .flags(Flags::READ_KEYS)
 .about(Categories::HASH, &[KeyAccess::READ]);

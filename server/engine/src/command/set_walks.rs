@@ -17,7 +17,7 @@ use crate::reply::Reply;
 pub(super) const FAMILY: Family = &[&SSCAN, &SRANDMEMBER, &SPOP];
 
 const SSCAN: Spec = Spec::on_key("sscan", -3, |context, arguments| {
-    scan::<Members>(context, arguments, add_member)
+    scan::<Members, _>(context, arguments, add_member)
 })
 .flags(Flags::READ_KEYS)
 .about(Categories::SET, &[KeyAccess::READ]);

@@ -3,29 +3,18 @@
 use crate::command::about::{Categories, KeyAccess};
 use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, Spec};
-use crate::command::walks::{Walk, sample, sampling, scan};
+use crate::command::walks::{sample, sampling, scan};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::sorted_set::SortedSet;
-use crate::keyspace::table::Table;
 use crate::number::double_text;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&ZSCAN, &ZRANDMEMBER];
 
-impl Walk for SortedSet {
-    fn is_small(&self) -> bool {
-        Table::is_small(self)
-    }
-
-    fn name_at(&self, offset: usize) -> Option<&[u8]> {
-        self.at(offset).map(|(member, _)| &**member)
-    }
-}
-
 const ZSCAN: Spec = Spec::on_key("zscan", -3, |context, arguments| {
-    scan::<SortedSet>(context, arguments, add_pair)
+    scan::<SortedSet, _>(context, arguments, add_pair)
 })
 .flags(Flags::READ_KEYS)
 .about(Categories::SORTED_SET, &[KeyAccess::READ]);

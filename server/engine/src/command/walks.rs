@@ -5,6 +5,7 @@
 //! so that a part which is there from the first call to the last is never missed.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 
 use crate::command::arguments::{integer, is_option};
 use crate::command::scan::{ScanOptions, cursor};
@@ -13,45 +14,14 @@ use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::collection::Kind;
-use crate::keyspace::fields::Fields;
-use crate::keyspace::members::Members;
-use crate::keyspace::table::Table;
+use crate::keyspace::table::{Named, Table};
 use crate::reply::Reply;
-
-/// A collection whose parts have offsets from 0 on and names. With more parts than are searched from
-/// front to back, only the last one moves when another is removed.
-pub(super) trait Walk: Kind {
-    /// Whether it is so small that one scan returns all of it.
-    fn is_small(&self) -> bool;
-
-    fn name_at(&self, offset: usize) -> Option<&[u8]>;
-}
-
-impl Walk for Fields {
-    fn is_small(&self) -> bool {
-        Table::is_small(self)
-    }
-
-    fn name_at(&self, offset: usize) -> Option<&[u8]> {
-        self.at(offset).map(|(field, _)| field)
-    }
-}
-
-impl Walk for Members {
-    fn is_small(&self) -> bool {
-        Table::is_small(self)
-    }
-
-    fn name_at(&self, offset: usize) -> Option<&[u8]> {
-        self.at(offset).map(|member| &**member)
-    }
-}
 
 /// Adds the part at an offset to a reply, charged before.
 pub(super) type Add<K> = fn(&K, usize, &mut Effects, &mut Vec<Reply>) -> Result<(), ErrorReply>;
 
 /// HSCAN and its like: `key cursor [MATCH pattern] [COUNT count]`.
-pub(super) fn scan<K: Walk>(
+pub(super) fn scan<K: Kind + Deref<Target = Table<T>>, T: Named>(
     context: &mut CommandContext<'_>,
     arguments: &[&[u8]],
     add: Add<K>,
@@ -64,14 +34,15 @@ pub(super) fn scan<K: Walk>(
     // In Redis's order: options count only where there is a collection.
     let mut options = ScanOptions::of_parts(&arguments[3..])?;
     let mut items = Vec::new();
-    let mut look_at = |offset| match collection.name_at(offset) {
+    let table: &Table<T> = collection;
+    let mut look_at = |offset| match table.at(offset).map(T::name) {
         Some(name) if options.filter.admits_name(name)? => {
             add(collection, offset, effects, &mut items)
         }
         _ => Ok(()),
     };
-    let length = collection.length();
-    if collection.is_small() {
+    let length = table.len();
+    if table.is_small() {
         (0..length).try_for_each(look_at)?;
         return Ok(page(0, items));
     }
@@ -122,7 +93,7 @@ pub(super) fn sampling(
 
 /// Random parts of a collection: `count` different ones, or all; any ones with a negative count.
 /// Nothing without a collection.
-pub(super) fn sample<K: Walk>(
+pub(super) fn sample<K: Kind>(
     context: &mut CommandContext<'_>,
     found: &KeySlot,
     count: i64,

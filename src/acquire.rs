@@ -13,9 +13,7 @@ use serde_json::json;
 use crate::duration::whole_ms;
 use crate::exit_code::Failure;
 use crate::holder_options::HolderOptions;
-use crate::lock_options::{
-    NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions, remark_on_failover,
-};
+use crate::lock_options::{NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions};
 use crate::lock_variables;
 use crate::output::Format;
 use crate::runtime;
@@ -64,10 +62,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     let list = clusters.taking([arguments.name.as_bytes()])?;
     let ttl = arguments.ttl.of(&list);
     let prefix = list.prefix.clone();
-    let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
-    if !arguments.speech.quiet {
-        remark_on_failover(&redlock);
-    }
+    let redlock = (arguments.nodes).lock_client(list, &arguments.votes, arguments.speech.quiet)?;
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
         let mut lock = redlock

@@ -23,7 +23,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::clusters::NodeList;
 use crate::duration;
 use crate::exit_code::Failure;
-use crate::lock_options::{NodeOptions, VoteOptions, remark_on_failover};
+use crate::lock_options::{NodeOptions, VoteOptions};
 use crate::output::Format;
 use crate::runtime;
 use crate::server::systemd::{Report, Says};
@@ -94,8 +94,7 @@ pub(crate) fn run(
         .remedy("leave the flags out, or start the unit without its socket unit"));
     }
     let list = arguments.nodes.clusters()?.only(AGENT)?;
-    let redlock = (arguments.nodes).client_of(list.clone(), arguments.votes.spare_votes)?;
-    remark_on_failover(&redlock);
+    let redlock = (arguments.nodes).lock_client(list.clone(), &arguments.votes, false)?;
     let (log_filter, log_file) = start_log(&config)?;
     let page = arguments.page_port;
     let page = page.map(|port| serve_page(port, arguments.nodes.clone()));

@@ -11,7 +11,7 @@ use quorlock_client::{Election, Observed, Redlock};
 use serde_json::{Value, json};
 
 use crate::exit_code::{Failure, LOST};
-use crate::lock_options::{NodeOptions, TtlOptions, VoteOptions, WaitOptions, remark_on_failover};
+use crate::lock_options::{NodeOptions, TtlOptions, VoteOptions, WaitOptions};
 use crate::output::Format;
 use crate::runtime;
 use crate::signals::CaughtSignals;
@@ -51,10 +51,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         false => clusters.taking([name])?,
     };
     let ttl = arguments.ttl.of(&list);
-    let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
-    if !arguments.listen {
-        remark_on_failover(&redlock);
-    }
+    let redlock = (arguments.nodes).lock_client(list, &arguments.votes, arguments.listen)?;
     let election = redlock.election(arguments.name.as_bytes()).ttl(ttl);
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;

@@ -131,20 +131,27 @@ impl NodeOptions {
             .build()
             .map_err(Failure::usage)
     }
-}
 
-/// Says what a failover may cost, where one of these nodes fails over.
-pub(crate) fn remark_on_failover(redlock: &Redlock) {
-    let of = |word: &str| redlock.nodes().iter().any(|node| node.contains(word));
-    for (scheme, system) in [
-        ("+sentinel://", "Sentinel"),
-        ("-cluster://", "Redis Cluster"),
-    ] {
-        if of(scheme) {
-            remark(format_args!(
-                "a failover of {system} may lose a lock, which then has two holders; independent nodes lose none",
-            ));
+    /// A client that acquires locks on these nodes. Where one of them fails over, it says what that may cost, unless it is quiet.
+    pub(crate) fn lock_client(
+        &self,
+        list: NodeList,
+        votes: &VoteOptions,
+        is_quiet: bool,
+    ) -> Result<Redlock, Failure> {
+        let redlock = self.client_of(list, votes.spare_votes)?;
+        let of = |word: &str| redlock.nodes().iter().any(|node| node.contains(word));
+        for (scheme, system) in [
+            ("+sentinel://", "Sentinel"),
+            ("-cluster://", "Redis Cluster"),
+        ] {
+            if !is_quiet && of(scheme) {
+                remark(format_args!(
+                    "a failover of {system} may lose a lock, which then has two holders; independent nodes lose none",
+                ));
+            }
         }
+        Ok(redlock)
     }
 }
 

@@ -27,9 +27,7 @@ use quorlock_client::{Clock, Guard, LockRequest, Loss, Redlock, SystemClock};
 use crate::clusters::NodeList;
 use crate::exit_code::{BUSY, Failure, LOST};
 use crate::holder_options::HolderOptions;
-use crate::lock_options::{
-    NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions, remark_on_failover,
-};
+use crate::lock_options::{NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions};
 use crate::output::{Format, remark};
 use crate::signals::CaughtSignals;
 use crate::waiting::{self, Wanted};
@@ -136,10 +134,7 @@ fn lock_and_run(
         words => Some(Program::find(words)?),
     };
     let prefix = list.prefix.clone();
-    let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
-    if !arguments.speech.quiet {
-        remark_on_failover(&redlock);
-    }
+    let redlock = (arguments.nodes).lock_client(list, &arguments.votes, arguments.speech.quiet)?;
     if let Some(program) = program.as_ref().filter(|_| arguments.reentrant)
         && outer_runs::hold_all(&redlock, &arguments.names, ttl)?
     {

@@ -16,7 +16,7 @@ use quorlock_clock::{ClientInstant, saturated};
 use quorlock_engine::Reply;
 
 use crate::lock_command::{HolderCall, LockTerms, has_attempt};
-use crate::next::{Expiring, Next, has_freed, release};
+use crate::next::{Expiring, Next, Releasing, has_freed, release};
 use crate::refusal;
 use crate::surroundings::Surroundings;
 use crate::terms::node_ttl;
@@ -44,8 +44,7 @@ enum Stage {
     Pausing(OwnToken, HolderCall),
     /// The step is taken. Whoever has named the whole token is told whether that one held the lock.
     Extending(Option<OwnToken>, Token, Duration),
-    /// The time is when that of the lock has run out, as far as is known.
-    Releasing(Option<OwnToken>, Token, Option<ClientInstant>),
+    Releasing(Option<OwnToken>, Releasing),
     /// Nothing is asked for.
     Idle,
 }
@@ -106,9 +105,8 @@ impl Locking {
             (Outcome::Extended(result), Stage::Extending(own, token, ttl)) => {
                 self.extended(result, own, (&token, ttl), world)
             }
-            (Outcome::Released(release), Stage::Releasing(own, token, ends_at)) => {
-                let has_ended = ends_at.is_some_and(|at| world.now.has_reached(at));
-                self.released(&release, own, (&token, has_ended), world)
+            (Outcome::Released(release), Stage::Releasing(own, releasing)) => {
+                self.released(&release, own, &releasing, world)
             }
             // The client has ended.
             (outcome, stage) => {
@@ -252,8 +250,12 @@ impl Locking {
                 let is_known = world.known.token(world.now, &name) == Some(&token);
                 let known = (world.known).longest(world.now, std::slice::from_ref(&name));
                 let lasts = self.lasts.max(known.filter(|_| is_known));
-                let ends_at = lasts.map(|lasts| world.now.after(lasts));
-                self.stage = Stage::Releasing(own, token.clone(), ends_at);
+                let releasing = Releasing {
+                    name: name.clone().into(),
+                    token: token.clone(),
+                    ends_at: lasts.map(|lasts| world.now.after(lasts)),
+                };
+                self.stage = Stage::Releasing(own, releasing);
                 world.known.forget(&name);
                 // Another agent may have given it longer than is known here.
                 let lasts = self.lasts.max(known).max(Some(OWED_LEAST));
@@ -295,13 +297,10 @@ impl Locking {
         &mut self,
         release: &Release,
         own: Option<OwnToken>,
-        (token, has_ended): (&Token, bool),
+        releasing: &Releasing,
         world: &mut Surroundings<'_>,
     ) -> Next {
-        if release.released() || has_freed(release) && !has_ended {
-            world.watched.note_free(world.now, &self.name);
-            let name = self.name.clone().into();
-            (world.sessions).note_released(world.client, &name, token);
+        if world.note_release(releasing, release) {
             match own {
                 // Another attempt of the caller's may hold it.
                 Some(own) if !release.released() && self.has_freed => {

@@ -45,6 +45,15 @@ pub(crate) enum Next {
     GiveBack(Reply, Call),
 }
 
+/// A lock whose release the nodes are asked for.
+#[derive(Debug)]
+pub(crate) struct Releasing {
+    pub(crate) name: LockName,
+    pub(crate) token: Token,
+    /// When its time has run out, as far as is known.
+    pub(crate) ends_at: Option<ClientInstant>,
+}
+
 /// Whether a release has freed a lock that a majority may have held until then, and no majority holds under this token any more. Some
 /// nodes have freed it: those that did not hold it are no majority, with or without those that have not answered.
 pub(crate) fn has_freed(release: &Release) -> bool {

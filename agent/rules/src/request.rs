@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use crate::change::Change;
 use crate::commands::Commands;
 use crate::lock_name::lock_name;
-use crate::next::{Expiring, Next};
+use crate::next::{Expiring, Next, Releasing};
 use crate::pauses::ROUNDS_MAX;
 use crate::refusal;
 use crate::scratch::{Executed, HeldBy, Holder, Key};
@@ -91,14 +91,8 @@ enum Stage {
         token: Token,
         ttl: Duration,
     },
-    Releasing {
-        reply: Reply,
-        /// Which of its locks.
-        released: LockName,
-        token: Token,
-        /// When the time of these locks has run out, as far as is known.
-        ends_at: Option<ClientInstant>,
-    },
+    /// All of its locks, or some of them.
+    Releasing(Reply, Releasing),
 }
 
 impl Request {
@@ -269,17 +263,8 @@ impl Request {
                 Ok(_) => Next::Answer(Reply::Error(refusal::extended_too_late())),
                 Err(error) => self.not_extended(&error, world),
             },
-            (
-                Outcome::Released(release),
-                Stage::Releasing {
-                    reply,
-                    released,
-                    token,
-                    ends_at,
-                },
-            ) => {
-                let has_ended = ends_at.is_some_and(|at| world.now.has_reached(at));
-                self.released(&release, reply, (&released, &token, has_ended), world)
+            (Outcome::Released(release), Stage::Releasing(reply, releasing)) => {
+                self.released(&release, reply, &releasing, world)
             }
             // The client has ended.
             (outcome, stage) => {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quorlock_client_rules::name::LockName;
+use quorlock_client_rules::outcome::Release;
 use quorlock_client_rules::settings::Drift;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
@@ -11,7 +12,7 @@ use rand::Rng;
 
 use crate::channels::Channels;
 use crate::known_holders::KnownHolders;
-use crate::next::{Expiring, Next, release};
+use crate::next::{Expiring, Next, Releasing, has_freed, release};
 use crate::pauses::pause_until;
 use crate::refusal;
 use crate::scratch::Scratch;
@@ -61,6 +62,19 @@ impl Surroundings<'_> {
             undo: Some(undo),
         };
         Next::HandOver(reply, expiring)
+    }
+
+    /// Whether this release has freed the lock, rather than the end of its time. Its session and its watch note that it is free.
+    pub(crate) fn note_release(&mut self, lock: &Releasing, release: &Release) -> bool {
+        let has_ended = lock.ends_at.is_some_and(|at| self.now.has_reached(at));
+        let is_freed = release.released() || has_freed(release) && !has_ended;
+        if is_freed {
+            for name in lock.name.parts() {
+                self.watched.note_free(self.now, name);
+            }
+            (self.sessions).note_released(self.client, &lock.name, &lock.token);
+        }
+        is_freed
     }
 
     /// Votes are split, or the lock has changed: one round more behind a pause, unless there were enough.

@@ -12,7 +12,7 @@ use quorlock_engine::{Purpose, Reply};
 
 use super::{Held, Request, Stage, holders, tokens};
 use crate::change::Change;
-use crate::next::{Next, has_freed, release};
+use crate::next::{Next, Releasing, has_freed, release};
 use crate::pauses::ROUNDS_MAX;
 use crate::refusal::{self, not_a_lock};
 use crate::scratch::Executed;
@@ -42,14 +42,13 @@ impl Request {
             (Change::Release(gone), Some(token)) => {
                 let names = gone.iter().map(|at| self.name.parts()[*at].clone());
                 let name = LockName::of_all(names);
-                let known = world.known.longest(world.now, name.parts());
-                let lasts = self.lasts.max(known);
-                self.stage = Stage::Releasing {
-                    reply,
-                    released: name.clone(),
+                let lasts = (self.lasts).max(world.known.longest(world.now, name.parts()));
+                let releasing = Releasing {
+                    name: name.clone(),
                     token: token.clone(),
                     ends_at: lasts.map(|lasts| world.now.after(lasts)),
                 };
+                self.stage = Stage::Releasing(reply, releasing);
                 self.forget(world);
                 Next::Ask(release(name, token, lasts))
             }
@@ -202,18 +201,14 @@ impl Request {
         &mut self,
         release: &Release,
         reply: Reply,
-        (released, token, has_ended): (&LockName, &Token, bool),
+        releasing: &Releasing,
         world: &mut Surroundings<'_>,
     ) -> Next {
-        if release.released() || has_freed(release) && !has_ended {
-            for name in released.parts() {
-                world.watched.note_free(world.now, name);
-            }
-            (world.sessions).note_released(world.client, released, token);
+        if world.note_release(releasing, release) {
             if release.released() {
                 return Next::Answer(reply);
             }
-            match self.freed.replace((token.clone(), reply)) {
+            match self.freed.replace((releasing.token.clone(), reply)) {
                 None => self.read(Vec::new()),
                 Some(_) => self.pause(world),
             }

@@ -21,7 +21,7 @@ use crate::refusal;
 use crate::surroundings::Surroundings;
 use crate::terms::node_ttl;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Locking {
     pub(crate) name: Bytes,
     stage: Stage,
@@ -33,7 +33,7 @@ pub(crate) struct Locking {
     has_freed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Stage {
     Acquiring {
         ttl: Duration,
@@ -46,6 +46,7 @@ enum Stage {
     Extending(Option<OwnToken>, Token, Duration),
     Releasing(Option<OwnToken>, Releasing),
     /// Nothing is asked for.
+    #[default]
     Idle,
 }
 
@@ -62,10 +63,7 @@ impl Locking {
     ) -> (Self, Next) {
         let mut locking = Self {
             name,
-            stage: Stage::Idle,
-            rounds: 0,
-            lasts: None,
-            has_freed: false,
+            ..Self::default()
         };
         let next = match has_attempt(&token) {
             true => locking.take_step(token, None, step, world),
@@ -81,7 +79,7 @@ impl Locking {
 
     /// What was asked for has come to this.
     pub(crate) fn handle(&mut self, outcome: Outcome, world: &mut Surroundings<'_>) -> Next {
-        let stage = std::mem::replace(&mut self.stage, Stage::Idle);
+        let stage = std::mem::take(&mut self.stage);
         match (outcome, stage) {
             (
                 Outcome::Acquired {
@@ -145,9 +143,7 @@ impl Locking {
         let locking = Self {
             name: terms.name,
             stage,
-            rounds: 0,
-            lasts: None,
-            has_freed: false,
+            ..Self::default()
         };
         (locking, Next::Ask(Call::Acquire(call)))
     }

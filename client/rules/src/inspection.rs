@@ -12,7 +12,8 @@ pub mod forced;
 pub mod lock_view;
 pub mod members;
 pub mod node_facts;
-pub mod node_reply;
 pub mod page_walk;
 pub mod question;
 pub mod sight;
+
+pub use crate::protocol::node_reply;

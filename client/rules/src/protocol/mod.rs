@@ -8,6 +8,7 @@ pub(crate) mod line;
 pub(crate) mod listing;
 pub(crate) mod looking;
 pub(crate) mod meaning;
+pub mod node_reply;
 pub(crate) mod push;
 pub(crate) mod reply;
 mod reply_error;

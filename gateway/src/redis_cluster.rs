@@ -11,7 +11,6 @@ mod hub;
 mod known_servers;
 mod link;
 mod order;
-mod replies;
 mod slots;
 mod view;
 

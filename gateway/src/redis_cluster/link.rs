@@ -10,12 +10,10 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use bytes::{Buf as _, Bytes, BytesMut};
-use quorlock_client_rules::inspection::node_reply::NodeReply;
+use bytes::Bytes;
+use quorlock_client_rules::inspection::node_reply::{NodeReplies, NodeReply};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
-
-use super::replies;
 
 /// Where requests to the server are handed in.
 #[derive(Clone)]
@@ -137,15 +135,20 @@ async fn read(
     askers: &Askers,
     published: &mpsc::UnboundedSender<Bytes>,
 ) -> io::Error {
-    let mut buffer = BytesMut::new();
+    let mut replies = NodeReplies::new(REPLY_BYTES_MAX);
+    let mut buffer = Vec::with_capacity(READ_BYTES);
     loop {
+        buffer.clear();
+        match reading.read_buf(&mut buffer).await {
+            Ok(0) => return ended("it has closed the connection"),
+            Ok(_) => {}
+            Err(error) => return error,
+        }
+        let mut bytes = &buffer[..];
         loop {
-            let reply = match replies::first(&buffer) {
+            let reply = match replies.read(&mut bytes) {
                 Ok(None) => break,
-                Ok(Some((reply, used))) => {
-                    buffer.advance(used);
-                    reply
-                }
+                Ok(Some(reply)) => reply,
                 Err(_) => return ended("it does not speak Redis's protocol"),
             };
             if let Some(channel) = channel(&reply) {
@@ -159,11 +162,6 @@ async fn read(
                 (None, NodeReply::Error(text)) => return ended(&text),
                 (None, _) => return ended("it answers more than it was asked"),
             }
-        }
-        match reading.read_buf(&mut buffer).await {
-            Ok(0) => return ended("it has closed the connection"),
-            Ok(_) => {}
-            Err(error) => return error,
         }
     }
 }
@@ -181,3 +179,7 @@ fn channel(reply: &NodeReply) -> Option<Bytes> {
 fn ended(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, words)
 }
+
+/// A page of names that are longer than those of locks.
+const REPLY_BYTES_MAX: usize = 64 << 20;
+const READ_BYTES: usize = 8 << 10;

@@ -2,16 +2,14 @@
 
 use redis_protocol::resp2::types::OwnedFrame;
 
-use super::reply::{Incoming, Replies};
+use super::node_reply::{NodeReplies, NodeReply};
 use super::{meaning, request};
 
 /// A question to a Sentinel, and its answer as it comes in.
 #[derive(Debug)]
 pub struct MasterQuestion {
     master: String,
-    /// What has come, until it is known not to be a null array, which is no reply to any other request of a client.
-    beginning: Option<Vec<u8>>,
-    replies: Replies,
+    replies: NodeReplies,
 }
 
 impl MasterQuestion {
@@ -25,8 +23,7 @@ impl MasterQuestion {
         request::write(out, &arguments);
         Self {
             master: master.to_owned(),
-            beginning: Some(Vec::new()),
-            replies: Replies::with_capacity(READ_BYTES),
+            replies: NodeReplies::new(REPLY_BYTES_MAX),
         }
     }
 
@@ -34,41 +31,18 @@ impl MasterQuestion {
     ///
     /// # Errors
     /// Why the answer names no master.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<(String, u16)>, String> {
-        match self.beginning.take() {
-            None => self.replies.append(bytes),
-            Some(mut beginning) => {
-                beginning.extend_from_slice(bytes);
-                if beginning.starts_with(NULL_ARRAY) {
-                    return Err(self.unknown());
-                }
-                match NULL_ARRAY.starts_with(&beginning) {
-                    true => self.beginning = Some(beginning),
-                    false => self.replies.append(&beginning),
-                }
-            }
-        }
-        match self.replies.next() {
-            Ok(None) => Ok(None),
-            Ok(Some(Incoming::Reply(reply))) => self.meaning(&reply).map(Some),
-            Ok(Some(Incoming::Push(_))) => Err("it answers with a push".to_owned()),
-            Err(error) => Err(format!("protocol error: {error}")),
-        }
+    pub fn receive(&mut self, mut bytes: &[u8]) -> Result<Option<(String, u16)>, String> {
+        let read = self.replies.read(&mut bytes);
+        let reply = read.map_err(|why| format!("protocol error: {why}"))?;
+        reply.map(|reply| self.meaning(&reply)).transpose()
     }
 
-    fn unknown(&self) -> String {
-        format!("it watches no master '{}'", self.master)
-    }
-
-    fn meaning(&self, reply: &OwnedFrame) -> Result<(String, u16), String> {
-        let text = |frame: &OwnedFrame| match frame {
-            OwnedFrame::BulkString(text) => String::from_utf8(text.clone()).ok(),
-            _ => None,
-        };
+    fn meaning(&self, reply: &NodeReply) -> Result<(String, u16), String> {
+        let text = |reply: &NodeReply| String::from_utf8(reply.text()?.to_vec()).ok();
         match reply {
-            OwnedFrame::Null => Err(self.unknown()),
-            OwnedFrame::Error(error) => Err(format!("it says: {}", meaning::shown(error))),
-            OwnedFrame::Array(parts) if let [host, port] = parts.as_slice() => {
+            NodeReply::Nil => Err(format!("it watches no master '{}'", self.master)),
+            NodeReply::Error(error) => Err(format!("it says: {}", meaning::shown(error))),
+            NodeReply::Array(parts) if let [host, port] = parts.as_slice() => {
                 let port = text(port).and_then(|port| port.parse().ok());
                 match text(host).zip(port) {
                     Some((host, port)) if is_host(&host) && port != 0 => Ok((host, port)),
@@ -98,8 +72,8 @@ fn is_host(text: &str) -> bool {
 
 /// RFC 1035, and more than an IPv6 address takes.
 const HOST_BYTES_MAX: usize = 255;
-const NULL_ARRAY: &[u8] = b"*-1\r\n";
-const READ_BYTES: usize = 512;
+/// More than a host and a port take, and the error of a server.
+const REPLY_BYTES_MAX: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {

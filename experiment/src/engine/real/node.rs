@@ -203,8 +203,8 @@ impl NodeProcess {
 
     /// A field of INFO as a number.
     pub(super) async fn info(&self, field: &str) -> Option<f64> {
-        let text = ask(self.port, &[b"INFO", b"everything"]).await.ok()??;
-        let text = String::from_utf8_lossy(&text);
+        let reply = ask(self.port, &[b"INFO", b"everything"]).await.ok()?;
+        let text = String::from_utf8_lossy(reply.text()?);
         let mut lines = text.lines();
         lines.find_map(|line| {
             let value = line.strip_prefix(field)?.strip_prefix(':')?;
@@ -216,8 +216,7 @@ impl NodeProcess {
     pub(super) async fn holds(&self, lock: &str, token: &[u8]) -> Option<bool> {
         let words: [&[u8]; 2] = [b"GET", lock.as_bytes()];
         let answer = timeout(LOOK_MAX, ask(self.port, &words)).await.ok()?;
-        let value = answer.ok()?;
-        Some(value.is_some_and(|value| value == token))
+        Some(answer.ok()?.text() == Some(token))
     }
 
     /// All that is in its files, for a look at them while it does not run.

@@ -35,10 +35,9 @@ impl Replica {
         ask(port, &words).await.map_err(failed)?;
         let give_up = Instant::now() + ATTACHED_MAX;
         loop {
-            let text = ask(port, &[b"INFO", b"replication"])
-                .await
-                .map_err(failed)?;
-            let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
+            let info = ask(port, &[b"INFO", b"replication"]).await;
+            let info = info.map_err(failed)?;
+            let text = String::from_utf8_lossy(info.text().unwrap_or_default());
             if text.contains("master_link_status:up") {
                 break;
             }

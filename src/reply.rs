@@ -5,7 +5,7 @@
 use std::io;
 
 use quorlock_client_rules::inspection::node_reply::NodeReplies;
-pub(crate) use quorlock_client_rules::inspection::node_reply::NodeReply;
+pub(crate) use quorlock_client_rules::inspection::node_reply::{InfoText, NodeReply};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
 /// Reads one reply, which takes so many bytes at most. What follows it stays in the stream.

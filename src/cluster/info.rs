@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::latencies::Latencies;
 use crate::clock::Asked;
 use crate::local_node;
-use crate::reply::{self, NodeReply};
+use crate::reply::{self, InfoText, NodeReply};
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -148,17 +148,12 @@ fn certain(ahead_ms: i128, round_trip: Duration) -> i128 {
     }
 }
 
-fn parse(info: &NodeReply, ahead_ms: impl FnOnce(Duration) -> i128) -> ServingState {
-    let Some(text) = info.text() else {
+fn parse(reply: &NodeReply, ahead_ms: impl FnOnce(Duration) -> i128) -> ServingState {
+    let Some(text) = reply.text() else {
         return ServingState::Starting;
     };
-    let text = String::from_utf8_lossy(text);
-    let field = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-            .map(str::trim)
-    };
-    let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
+    let info = InfoText::new(text);
+    let number = |name: &str| info.number::<u64>(name);
     let count = |name: &str| number(name).unwrap_or(0);
     if number("restart_delay") == Some(1) {
         let remaining_ms = count("restart_delay_remaining_ms");
@@ -167,7 +162,7 @@ fn parse(info: &NodeReply, ahead_ms: impl FnOnce(Duration) -> i128) -> ServingSt
     if number("loading") == Some(1) {
         return ServingState::Starting;
     }
-    let keys = text
+    let keys = info
         .lines()
         .filter(|line| line.starts_with("db"))
         .filter_map(|line| {
@@ -186,7 +181,7 @@ fn parse(info: &NodeReply, ahead_ms: impl FnOnce(Duration) -> i128) -> ServingSt
             operations_per_second: count("instantaneous_ops_per_sec"),
             log_bytes: count("aof_current_size"),
             unsynced: count("quorlock_log_position").saturating_sub(count("quorlock_log_synced")),
-            is_full: field("aof_last_write_status") == Some("err"),
+            is_full: info.field("aof_last_write_status") == Some("err"),
             ahead_ms: number("server_time_usec")
                 .map(Duration::from_micros)
                 .map(ahead_ms),

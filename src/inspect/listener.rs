@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorlock_client::{Dialer, TlsOptions, Token};
 use quorlock_client_rules::address::NodeAddress;
-use quorlock_client_rules::inspection::node_reply::NodeReply;
+use quorlock_client_rules::inspection::node_reply::{InfoText, NodeReply};
 use quorlock_client_rules::inspection::question;
 use tokio::time::timeout;
 
@@ -30,37 +30,28 @@ pub(crate) enum Listener {
 impl Listener {
     /// Asks who listens under this address. None if that is not known.
     pub(crate) async fn look(url: &str, tls: TlsOptions) -> Option<Self> {
-        let info = timeout(PATIENCE, info(url, tls)).await.ok()??;
-        Self::of(&info)
+        let reply = timeout(PATIENCE, ask(url, tls, &[b"INFO"])).await.ok()?;
+        Self::of(&InfoText::new(reply.ok()?.text()?))
     }
 
-    fn of(info: &str) -> Option<Self> {
-        let field = |name: &str| {
-            let mut lines = info.lines();
-            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        };
-        let number = |name| field(name)?.trim().parse::<usize>().ok();
-        let text = |name| field(name).filter(|text| !text.is_empty());
-        match field("agent_ready") {
+    fn of(info: &InfoText<'_>) -> Option<Self> {
+        let number = |name| info.number::<usize>(name);
+        match info.field("agent_ready") {
             Some(ready) => {
                 let has_votes = number("agent_nodes_voting") >= number("agent_nodes_needed");
                 let is_refused = ready != "1" && has_votes;
-                let reason = text("agent_not_ready_reason").filter(|_| is_refused);
+                let reason = info.field("agent_not_ready_reason").filter(|_| is_refused);
                 Some(Self::Agent {
                     not_ready: reason.map(str::to_owned),
-                    warning: text("agent_warning").map(str::to_owned),
+                    warning: info.field("agent_warning").map(str::to_owned),
                 })
             }
-            None if field("quorlock_node_id").is_some() => Some(Self::Node("a Quorlock node")),
-            None => field("run_id").map(|_| Self::Node("a server of Redis or another one like it")),
+            None if info.field("quorlock_node_id").is_some() => Some(Self::Node("a Quorlock node")),
+            None => info
+                .field("run_id")
+                .map(|_| Self::Node("a server of Redis or another one like it")),
         }
     }
-}
-
-async fn info(url: &str, tls: TlsOptions) -> Option<String> {
-    let reply = ask(url, tls, &[b"INFO"]).await.ok()?;
-    let text = reply.text()?;
-    Some(String::from_utf8_lossy(text).into_owned())
 }
 
 /// Tries to take a lock as a lock library does, and waits for the answer also where an agent holds a try back. Whether it was taken.
@@ -141,7 +132,8 @@ mod tests {
             ),
             ("something else", None),
         ] {
-            assert_eq!(Listener::of(info), listener, "{info}");
+            let text = InfoText::new(info.as_bytes());
+            assert_eq!(Listener::of(&text), listener, "{info}");
         }
     }
 }

@@ -5,9 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis_protocol::resp2::types::OwnedFrame;
-
-use super::node_reply::NodeReply;
+use super::node_reply::{InfoText, NodeReply};
 use super::question::Dialect;
 use crate::protocol::meaning;
 use crate::votes::{Identity, is_list_of};
@@ -94,17 +92,13 @@ impl NodeFacts {
         let NodeReply::Text(bytes) = reply else {
             return Err(reply.refusal());
         };
-        let frame = OwnedFrame::BulkString(bytes.clone());
-        let info = meaning::info(&frame).map_err(|cause| cause.to_string())?;
-        let text = String::from_utf8_lossy(bytes);
+        let text = InfoText::new(bytes);
+        let info = meaning::info_of(&text);
         let field = |name: &str| {
-            let lines = text.lines().filter_map(|line| line.split_once(':'));
-            let mut values = lines.filter(|(field, _)| *field == name);
-            let (_, value) = values.next()?;
-            let value = value.trim();
-            (!value.is_empty() && value.len() <= VALUE_BYTES_MAX).then(|| value.to_owned())
+            let value = text.field(name)?;
+            (value.len() <= VALUE_BYTES_MAX).then(|| value.to_owned())
         };
-        let number = |name: &str| field(name)?.parse::<u64>().ok();
+        let number = |name: &str| text.number::<u64>(name);
         let gateway = field("quorlock_gateway");
         let (dialect, version) = match (field("quorlock_version"), field("valkey_version")) {
             _ if let Some(version) = gateway.clone() => (Dialect::Quorlock, version),

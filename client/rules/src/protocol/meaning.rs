@@ -10,6 +10,7 @@ use bytes::Bytes;
 use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
 
 use super::agent;
+use super::node_reply::InfoText;
 use crate::answer::{Answer, ExtendAnswer, FenceAnswer, Info, NodeCeiling, NodeFence};
 use crate::outcome::{Cause, NodeRelease};
 use crate::register::{LogState, Membership};
@@ -226,16 +227,12 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
     let OwnedFrame::BulkString(text) = reply else {
         return agent::withheld_info(reply).ok_or_else(|| refusal(reply));
     };
-    let text = String::from_utf8_lossy(text);
-    let field = |name: &str| {
-        let lines = text.lines().filter_map(|line| line.split_once(':'));
-        let mut values = lines
-            .filter(|(field, _)| *field == name)
-            .map(|(_, value)| value.trim());
-        values
-            .next()
-            .filter(|value| !value.is_empty() && value.len() <= ID_BYTES_MAX)
-    };
+    Ok(info_of(&InfoText::new(text)))
+}
+
+/// What a node's INFO says that the client goes by.
+pub(crate) fn info_of(text: &InfoText<'_>) -> Info {
+    let field = |name: &str| text.field(name).filter(|value| value.len() <= ID_BYTES_MAX);
     let cluster = || field("quorlock_cluster_id").map(Arc::from);
     let counted = || {
         let id = field("quorlock_node_id")?;
@@ -254,16 +251,15 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
             cluster: cluster(),
         })
     };
-    let size = |name| field(name)?.parse().ok().filter(|size| *size > 0);
-    let delay_ms = field("restart_delay_remaining_ms").and_then(|value| value.parse().ok());
-    let position = |name| field(name)?.parse().ok();
+    let size = |name| text.number::<usize>(name).filter(|size| *size > 0);
+    let delay_ms = text.number::<u64>("restart_delay_remaining_ms");
     let log = || {
         Some(LogState {
-            recovered: position("quorlock_log_recovered")?,
-            synced: position("quorlock_log_synced")?,
+            recovered: text.number("quorlock_log_recovered")?,
+            synced: text.number("quorlock_log_synced")?,
         })
     };
-    Ok(Info {
+    Info {
         log: log(),
         identity: counted().or_else(drawn),
         delay_left: delay_ms.filter(|left| *left > 0).map(Duration::from_millis),
@@ -274,7 +270,7 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
             cluster_size: size("quorlock_cluster_size"),
             next_size: size("quorlock_cluster_size_next"),
         },
-    })
+    }
 }
 
 /// A reply that is not the one hoped for, as a cause.

@@ -1,10 +1,12 @@
-//! A node's reply, as a value, and how replies are read out of bytes that come in pieces of any length.
+//! A node's reply, as a value, how replies are read out of bytes that come in pieces of any length, and the fields of INFO.
 //!
 //! Nested arrays are replies as well: rows of LOCK.LIST, fields of a hash.
 //!
 //! Invariant: whatever a node sends, reading takes time in proportion to its bytes, and bounded memory and stack.
 
+use std::borrow::Cow;
 use std::mem;
+use std::str::FromStr;
 
 /// One reply of RESP2.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,6 +188,37 @@ impl NodeReplies {
     }
 }
 
+/// The text of a reply to INFO: a line for each field, with its name before a colon. A field that is missing or empty is none.
+#[derive(Debug)]
+pub struct InfoText<'t>(Cow<'t, str>);
+
+impl<'t> InfoText<'t> {
+    /// Of the bytes of a reply.
+    #[must_use]
+    pub fn new(bytes: &'t [u8]) -> Self {
+        Self(String::from_utf8_lossy(bytes))
+    }
+
+    /// All lines, in their order.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.lines()
+    }
+
+    /// The value of the first field with this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// That value, if it is such a number.
+    #[must_use]
+    pub fn number<N: FromStr>(&self, name: &str) -> Option<N> {
+        self.field(name)?.parse().ok()
+    }
+}
+
 const TOO_LONG: &str = "a reply is longer than it may be";
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// What a part of an array takes in memory beside its bytes.
@@ -286,6 +319,25 @@ mod tests {
         }
         let page = NodeReply::Array(vec![text("lock:name"); 1_000]);
         assert_eq!(replies.read(&mut &[*last][..]), Ok(Some(page)));
+    }
+
+    #[test]
+    fn the_first_field_with_the_whole_name_counts_unless_it_is_empty() {
+        let info =
+            InfoText::new(b"# a:\r\nab:1\r\na: -2 \r\na:3\r\nb:\r\nb:4\r\nc\r\nd:x:y\r\ne:\xff\n");
+        assert_eq!(
+            (info.field("a"), info.number::<i64>("a")),
+            (Some("-2"), Some(-2))
+        );
+        assert_eq!(info.number::<u64>("a"), None);
+        assert_eq!(
+            (info.field("b"), info.field("c"), info.field("f")),
+            (None, None, None)
+        );
+        assert_eq!(
+            (info.field("d"), info.field("e")),
+            (Some("x:y"), Some("\u{fffd}"))
+        );
     }
 
     /// All replies in these bytes, and the error that ends them.

@@ -2,7 +2,7 @@
 
 use redis_protocol::resp2::types::OwnedFrame;
 
-use super::node_reply::{NodeReplies, NodeReply};
+use super::node_reply::{InfoText, NodeReplies, NodeReply};
 use super::{meaning, request};
 
 /// A question to a Sentinel, and its answer as it comes in.
@@ -59,9 +59,7 @@ pub(crate) fn is_master(reply: &OwnedFrame) -> Option<bool> {
     let (OwnedFrame::BulkString(text) | OwnedFrame::SimpleString(text)) = reply else {
         return None;
     };
-    let mut lines = text.split(|byte| *byte == b'\n');
-    let role = lines.find_map(|line| line.strip_prefix(b"role:"))?;
-    Some(role.trim_ascii() == b"master")
+    Some(InfoText::new(text).field("role")? == "master")
 }
 
 fn is_host(text: &str) -> bool {

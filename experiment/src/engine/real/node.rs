@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use quorlock_client_rules::inspection::node_reply::InfoText;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -204,12 +205,7 @@ impl NodeProcess {
     /// A field of INFO as a number.
     pub(super) async fn info(&self, field: &str) -> Option<f64> {
         let reply = ask(self.port, &[b"INFO", b"everything"]).await.ok()?;
-        let text = String::from_utf8_lossy(reply.text()?);
-        let mut lines = text.lines();
-        lines.find_map(|line| {
-            let value = line.strip_prefix(field)?.strip_prefix(':')?;
-            value.trim().parse().ok()
-        })
+        InfoText::new(reply.text()?).number(field)
     }
 
     /// Whether the node knows the lock under this token.

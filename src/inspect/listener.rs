@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use quorlock_client::{Dialer, TlsOptions, Token};
+use quorlock_client::{TlsOptions, Token};
 use quorlock_client_rules::address::NodeAddress;
 use quorlock_client_rules::inspection::node_reply::{InfoText, NodeReply};
-use quorlock_client_rules::inspection::question;
 use tokio::time::timeout;
 
 use super::node_link::NodeLink;
@@ -84,11 +83,7 @@ pub(crate) async fn try_lock(
 
 async fn ask(url: &str, tls: TlsOptions, words: &[&[u8]]) -> Result<NodeReply, String> {
     let address = NodeAddress::parse(url).map_err(|error| error.to_string())?;
-    let dialer = Dialer::new(std::slice::from_ref(&address), tls)?;
-    let mut link = NodeLink::open(&address, &dialer, PATIENCE).await?;
-    let replies = link.ask(&[question::request(words)]).await?;
-    let first = replies.into_iter().next();
-    first.ok_or_else(|| "does not answer".to_owned())
+    NodeLink::ask_once(&address, tls, words, PATIENCE).await
 }
 
 /// Longer than an agent holds a try back.

@@ -58,8 +58,6 @@ impl AskedNode {
 
     async fn reply(&mut self, words: &[&str]) -> Result<NodeReply, String> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        let replies = self.link.ask(&[question::request(&words)]).await?;
-        let reply = replies.into_iter().next();
-        reply.ok_or_else(|| "it does not answer".to_owned())
+        self.link.ask_one(question::request(&words)).await
     }
 }

@@ -144,8 +144,7 @@ impl AskedNode {
             true => question::list(wanted.pattern, cursor),
             false => question::scan(wanted.pattern, cursor),
         };
-        let replies = self.link.ask(&[question]).await?;
-        let reply = replies.first().unwrap_or(&NodeReply::Nil);
+        let reply = self.link.ask_one(question).await?;
         let Some([next, rows]) = reply.parts() else {
             return Err(reply.refusal());
         };

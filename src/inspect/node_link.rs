@@ -4,9 +4,10 @@
 //! any more, because a late reply would be taken for that to another question.
 
 use std::io;
+use std::slice;
 use std::time::Duration;
 
-use quorlock_client::Dialer;
+use quorlock_client::{Dialer, TlsOptions};
 use quorlock_client_rules::address::NodeAddress;
 use quorlock_client_rules::inspection::node_reply::NodeReply;
 use quorlock_client_rules::inspection::question;
@@ -51,6 +52,24 @@ impl NodeLink {
             }
         }
         Ok(link)
+    }
+
+    /// Connects for a single request of these words.
+    pub(super) async fn ask_once(
+        address: &NodeAddress,
+        tls: TlsOptions,
+        words: &[&[u8]],
+        patience: Duration,
+    ) -> Result<NodeReply, String> {
+        let dialer = Dialer::new(slice::from_ref(address), tls)?;
+        let mut link = Self::open(address, &dialer, patience).await?;
+        link.ask_one(question::request(words)).await
+    }
+
+    /// Asks this.
+    pub(super) async fn ask_one(&mut self, question: Vec<u8>) -> Result<NodeReply, String> {
+        let mut replies = self.ask(&[question]).await?;
+        Ok(replies.pop().expect("each question has a reply"))
     }
 
     /// Asks all of these, and gives a reply for each.

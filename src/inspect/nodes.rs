@@ -282,10 +282,9 @@ impl Nodes {
                 return Err(format!("nothing was asked of it: {why}"));
             }
             let question = question::force_release(&name, token, node.facts.dialect);
-            match &node.link.ask(&[question]).await?[..] {
-                [NodeReply::Integer(count)] => Ok(*count > 0),
-                [other] => Err(other.refusal()),
-                _ => Err("it does not answer".to_owned()),
+            match node.link.ask_one(question).await? {
+                NodeReply::Integer(count) => Ok(count > 0),
+                other => Err(other.refusal()),
             }
         });
         all_of(asked).await
@@ -329,9 +328,9 @@ impl AskedNode {
         let mut best: Option<(Duration, NodeFacts, Option<i128>)> = None;
         for _ in 0..PROBES {
             let asked = Asked::at_once();
-            let replies = link.ask(&[question::request(&[b"INFO"])]).await?;
+            let info = link.ask_one(question::request(&[b"INFO"])).await?;
             let round_trip = asked.round_trip();
-            let facts = NodeFacts::read(replies.first().unwrap_or(&NodeReply::Nil))?;
+            let facts = NodeFacts::read(&info)?;
             if facts.is_replica && address.endpoint.fails_over() {
                 return Err("is a replica now, and the Sentinels take it for the master: a failover is under way".to_owned());
             }

@@ -2,145 +2,21 @@
 //!
 //! What is no number, "nan", is not read.
 
+use crate::binary::{Binary, split_sign};
+
 /// Reads a text to its end, without spaces before it. Too large a number is an infinity, and too small
 /// a one is zero.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
-    let (is_negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        _ => (false, text),
-    };
+    let (is_negative, digits) = split_sign(text);
     let number = match digits {
         // The library would take a second sign.
         [b'-' | b'+', ..] => return None,
-        [b'0', b'x' | b'X', rest @ ..] => hexadecimal(rest)?,
+        [b'0', b'x' | b'X', rest @ ..] => Binary::hexadecimal(rest)?.to_double(),
         _ => std::str::from_utf8(digits).ok()?.parse().ok()?,
     };
     let number: f64 = if is_negative { -number } else { number };
     (!number.is_nan()).then_some(number)
 }
-
-/// Digits with a point among them, and the power of two behind `p`.
-pub(crate) fn hexadecimal(text: &[u8]) -> Option<f64> {
-    let mark = text.iter().position(|byte| matches!(byte, b'p' | b'P'));
-    let (digits, exponent) = match mark {
-        None => (text, 0),
-        Some(mark) => (&text[..mark], exponent(&text[mark..][1..])?),
-    };
-    let mut mantissa = Mantissa::default();
-    let (mut has_digit, mut has_point) = (false, false);
-    let mut shift: i64 = 0;
-    for byte in digits {
-        if *byte == b'.' && !has_point {
-            has_point = true;
-            continue;
-        }
-        let digit = char::from(*byte).to_digit(16)?;
-        has_digit = true;
-        let is_kept = mantissa.push(digit);
-        let step = match (is_kept, has_point) {
-            (true, true) => -4,
-            (false, false) => 4,
-            _ => 0,
-        };
-        shift = shift.saturating_add(step);
-    }
-    has_digit.then(|| mantissa.times_two_to(exponent.saturating_add(shift)))
-}
-
-/// A whole number with or without a sign.
-pub(crate) fn exponent(text: &[u8]) -> Option<i64> {
-    let (is_negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        _ => (false, text),
-    };
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number = digits.iter().fold(0_i64, |number, digit| {
-        let digit = i64::from(digit & 0x0f);
-        number.saturating_mul(10).saturating_add(digit)
-    });
-    Some(if is_negative {
-        number.saturating_neg()
-    } else {
-        number
-    })
-}
-
-/// The first hexadecimal digits, and whether there is anything but zeros after them.
-#[derive(Debug, Default)]
-struct Mantissa {
-    kept: u64,
-    has_more: bool,
-}
-
-impl Mantissa {
-    /// False where there is no room for the digit.
-    fn push(&mut self, digit: u32) -> bool {
-        if self.kept >> 60 != 0 {
-            self.has_more |= digit != 0;
-            return false;
-        }
-        self.kept = (self.kept << 4) | u64::from(digit);
-        true
-    }
-
-    /// The nearest double, the even one of two.
-    fn times_two_to(self, exponent: i64) -> f64 {
-        if self.kept == 0 {
-            return 0.0;
-        }
-        let bits = i64::from(u64::BITS.saturating_sub(self.kept.leading_zeros()));
-        if exponent.saturating_add(bits) > EXPONENT_MAX {
-            return f64::INFINITY;
-        }
-        // The power of two of the lowest bit that the double has.
-        let least = exponent
-            .saturating_add(bits)
-            .saturating_sub(i64::from(f64::MANTISSA_DIGITS));
-        let lowest = least.max(exponent).max(EXPONENT_LEAST);
-        let Ok(dropped @ 0..=64) = u32::try_from(lowest.saturating_sub(exponent)) else {
-            return 0.0;
-        };
-        // One bit more, so that what comes after it can be told from nothing.
-        let whole = (u128::from(self.kept) << 1) | u128::from(self.has_more);
-        let dropped = dropped.saturating_add(1);
-        let (kept, half) = (whole >> dropped, (1_u128 << dropped) >> 1);
-        let rest = whole & (1_u128 << dropped).wrapping_sub(1);
-        let is_up = rest > half || (rest == half && kept & 1 == 1);
-        let kept = u64::try_from(kept).expect("it has 53 bits at most");
-        let rounded = kept.saturating_add(u64::from(is_up));
-        exact(rounded) * two_to(lowest)
-    }
-}
-
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "it has 53 bits at most, or is the power of two above them"
-)]
-fn exact(number: u64) -> f64 {
-    number as f64
-}
-
-/// A power of two that a double has.
-fn two_to(exponent: i64) -> f64 {
-    let bits = match u64::try_from(exponent.saturating_add(BIAS)) {
-        Ok(biased @ 1..) => biased << (f64::MANTISSA_DIGITS.saturating_sub(1)),
-        _ => {
-            let place = exponent.saturating_sub(EXPONENT_LEAST);
-            1 << u32::try_from(place).expect("it is not below the least")
-        }
-    };
-    f64::from_bits(bits)
-}
-
-/// A double is below 2 to this power.
-const EXPONENT_MAX: i64 = 1024;
-/// The power of two of the least double.
-const EXPONENT_LEAST: i64 = -1074;
-const BIAS: i64 = 1023;
 
 #[cfg(test)]
 mod tests {
@@ -210,7 +86,7 @@ mod tests {
             prop_assume!(value.is_finite());
             let bits = value.abs().to_bits();
             let (fraction, biased) = (bits & ((1 << 52) - 1), (bits >> 52).cast_signed());
-            let (whole, exponent) = if biased == 0 { (0, -1022) } else { (1, biased - BIAS) };
+            let (whole, exponent) = if biased == 0 { (0, -1022) } else { (1, biased - 1023) };
             let mantissa = fraction | (whole << 52);
             let sign = if value.is_sign_negative() { "-" } else { "" };
             for text in [

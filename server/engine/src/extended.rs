@@ -12,7 +12,7 @@
 
 use std::cmp::Ordering;
 
-use crate::double::exponent;
+use crate::binary::exponent;
 
 /// A finite number: `mantissa` times 2^`exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@
     allow(dead_code, reason = "what the interpreter alone uses")
 )]
 
+mod binary;
 mod caller;
 mod capacity;
 pub mod channels;

@@ -1,6 +1,6 @@
 //! The values of literals of Lua 5.1, and how they are written for Luau.
 
-use crate::double;
+use crate::binary::Binary;
 
 /// A number that is written in Lua 5.1's way.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,10 +37,9 @@ pub(super) fn value_of_number(text: &[u8]) -> Option<Number> {
 
 /// Digits without a fraction, which Lua's lexemes of this form do not have, and an exponent of two.
 fn hexadecimal(text: &str) -> Option<f64> {
-    let (digits, exponent) = text.split_once(['p', 'P']).unwrap_or((text, "0"));
-    let is_whole = digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && exponent.bytes().all(|byte| byte.is_ascii_digit());
-    is_whole.then(|| double::hexadecimal(text.as_bytes()))?
+    let number = Binary::hexadecimal(text.as_bytes())?;
+    let is_whole = !text.contains(['.', '+', '-']);
+    is_whole.then(|| number.to_double())
 }
 
 /// A string with this value that spans as many lines as its literal did.

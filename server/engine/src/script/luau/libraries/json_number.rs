@@ -1,6 +1,6 @@
 //! Numbers in JSON: written with so many digits, read as C's `strtod` reads them.
 
-use crate::double;
+use crate::binary::{Binary, split_sign};
 
 /// A number as C's `%.Ng` writes it.
 pub(super) fn general(number: f64, precision: usize) -> String {
@@ -37,11 +37,7 @@ fn without_zeros(text: &str) -> &str {
 
 /// The number at the start of a text, and how many bytes it takes; `None` if there is none.
 pub(super) fn read(text: &[u8]) -> Option<(f64, usize)> {
-    let (is_negative, unsigned) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        _ => (false, text),
-    };
+    let (is_negative, unsigned) = split_sign(text);
     let (number, length) = match unsigned {
         [b'0', b'x' | b'X', digits @ ..] => match hexadecimal(digits) {
             Some((number, length)) => (number, length.saturating_add(2)),
@@ -87,7 +83,8 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
 
 fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     let length = numeral_bytes(text, u8::is_ascii_hexdigit, b'p')?;
-    Some((double::hexadecimal(&text[..length])?, length))
+    let number = Binary::hexadecimal(&text[..length])?;
+    Some((number.to_double(), length))
 }
 
 /// The length of digits with at most one point among them, and of the exponent behind them, if it is one.

@@ -121,7 +121,7 @@ impl Numeral<'_> {
 }
 
 /// A whole number with or without a sign.
-pub(crate) fn exponent(text: &[u8]) -> Option<i64> {
+fn exponent(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = split_sign(text);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -36,6 +36,32 @@ fn sums_are_rounded_to_64_bits_and_shown_with_17_digits() {
         ("-1", "0.25", "-0.75"),
         ("0.25", "-1", "-0.75"),
         ("1e17", "1e-7", "100000000000000000"),
+        // Half way between two numbers, but for a bit or a digit far below.
+        (
+            "0x1p127",
+            "0x8000000000000001",
+            "170141183460469231750134047789593657344",
+        ),
+        (
+            "0x8000000000000002p64",
+            "-0x8000000000000001",
+            "170141183460469231750134047789593657344",
+        ),
+        (
+            "0",
+            "0x8000000000000000800000000000000001",
+            "43556142965880123328034316234135976280064",
+        ),
+        (
+            "0",
+            "10889035741470030831418283248175288418305",
+            "10889035741470030832008579058533994070016",
+        ),
+        (
+            "0",
+            "18446744073709551617.0000000000000000000000000001",
+            "18446744073709551618",
+        ),
     ] {
         assert_eq!(sum(one, two), expected, "{one} + {two}");
     }
@@ -72,6 +98,20 @@ fn the_range_has_two_ends() {
             .map(ExtendedNumber::text),
         Some("0".into())
     );
+}
+
+#[test]
+fn small_numbers_are_small_doubles() {
+    for (text, double) in [("1e-310", 1e-310), ("-0x1p-1074", -5e-324), ("1e-400", 0.0)] {
+        assert_eq!(number(text).to_double(), double, "{text}");
+    }
+}
+
+#[test]
+fn zeros_in_front_count_for_nothing() {
+    let zeros = "0".repeat(5100);
+    assert_eq!(number(&format!("{zeros}1e4930")).text().len(), 4931);
+    assert_eq!(number(&format!(".{zeros}1e5101")).text(), "1");
 }
 
 #[test]

@@ -149,13 +149,7 @@ impl fmt::Display for Cause {
             Self::MixedClusters { cluster, may_pass } => {
                 mixed(cluster.as_deref(), *may_pass, formatter)
             }
-            Self::OtherSize { size } if *size > NODES_MAX => {
-                formatter.write_str("it was removed from its cluster: does not vote; list it no more")
-            }
-            Self::OtherSize { size } => write!(
-                formatter,
-                "its cluster has {size} nodes, another number than are listed: does not vote; list all of them"
-            ),
+            Self::OtherSize { size } => other_size(*size, formatter),
             Self::Agent => formatter.write_str(AGENT),
             Self::LoginRefused(text) => {
                 write!(formatter, "refused the login: {text}{}", login_remedy(text))
@@ -178,15 +172,7 @@ impl fmt::Display for Cause {
             Self::FencesLost => formatter.write_str(
                 "it may have lost fences that it took, so it does not vote for a lock that is to have one; run `quorlock node sync` with the list of all nodes",
             ),
-            Self::NoNextFence { fence: FENCE_MAX } => write!(
-                formatter,
-                "it has granted the lock, and the name has the largest fence there that there is, {FENCE_MAX}: acquire the lock without a fence, or list new nodes"
-            ),
-            Self::NoNextFence { fence } => write!(
-                formatter,
-                "it has granted the lock, and the fence of the name there, {fence}, is too far from those of other nodes for one that a majority would take; \
-                 give the largest LOCK.CEILING of the nodes that are right to LOCK.ADOPT on each of them"
-            ),
+            Self::NoNextFence { fence } => no_next_fence(*fence, formatter),
             Self::NotOurs => formatter.write_str("does not hold the lock for this token"),
             Self::NotWaitedFor => formatter
                 .write_str("connected, and had not answered yet when the others had decided"),
@@ -216,6 +202,31 @@ fn mixed(cluster: Option<&str>, may_pass: bool, formatter: &mut fmt::Formatter<'
             "; the nodes of the list belong to several, and none of these has a majority of it, so none of them votes: list the nodes of one cluster"
         }
     })
+}
+
+fn other_size(size: usize, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if size > NODES_MAX {
+        return formatter
+            .write_str("it was removed from its cluster: does not vote; list it no more");
+    }
+    write!(
+        formatter,
+        "its cluster has {size} nodes, another number than are listed: does not vote; list all of them"
+    )
+}
+
+fn no_next_fence(fence: u64, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if fence == FENCE_MAX {
+        return write!(
+            formatter,
+            "it has granted the lock, and the name has the largest fence there that there is, {FENCE_MAX}: acquire the lock without a fence, or list new nodes"
+        );
+    }
+    write!(
+        formatter,
+        "it has granted the lock, and the fence of the name there, {fence}, is too far from those of other nodes for one that a majority would take; \
+         give the largest LOCK.CEILING of the nodes that are right to LOCK.ADOPT on each of them"
+    )
 }
 
 /// What to do about a login that was refused with these words.

@@ -2,34 +2,37 @@
 //!
 //! Invariant: a variable only says what to ask. A run counts if this process descends from it, since it then ends this process
 //! where it loses its lock; and it holds a name if a majority of the nodes says so. A lease that a shell got from `acquire`
-//! never counts: no process ends the work when it is over.
+//! never counts: no process ends the work when it is over. A variable may reach any machine, and each container has a process 1:
+//! so a run is known by its start, boot and namespace as well.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::iter;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use quorlock_client::{ExtendError, Redlock, Token, blocking};
 
 use crate::exit_code::{Failure, NO_QUORUM};
 
-/// The variable that names them, the innermost one last: `PROCESS:TOKEN PROCESS:TOKEN`.
+/// The variable that names them, the innermost one last, each as `NUMBER.START.NAMESPACE.BOOT.TTL_MS:TOKEN`.
 pub(crate) const RUNS: &str = "QUORLOCK_RUNS";
 
-/// What the variable is for a command that this process runs under that token.
-pub(crate) fn with_this_one(token: &Token) -> String {
-    let own = format!("{}:{token}", std::process::id());
-    match env::var(RUNS) {
+/// What the variable is for a command that this process runs under that token; `None` where it cannot name this process.
+pub(crate) fn with_this_one(token: &Token, ttl: Duration) -> Option<String> {
+    let process = Process::read("self")?.identity(&namespace()?);
+    let own = format!("{process}.{}:{token}", ttl.as_millis());
+    Some(match env::var(RUNS) {
         Ok(outer) if !outer.is_empty() => format!("{outer} {own}"),
         _ => own,
-    }
+    })
 }
 
 /// Whether one of them holds its lock under this token.
 pub(crate) fn have(token: &Token) -> bool {
-    tokens().contains(token)
+    runs().iter().any(|run| run.token == *token)
 }
 
 /// Whether they hold all of these locks; a failure where they hold some of them alone.
@@ -38,14 +41,14 @@ pub(crate) fn hold_all(
     names: &[OsString],
     ttl: Duration,
 ) -> Result<bool, Failure> {
-    let tokens = tokens();
-    if tokens.is_empty() {
+    let runs = runs();
+    if runs.is_empty() {
         return Ok(false);
     }
     let redlock = blocking::Redlock::from(redlock.clone());
     let (mut held, mut others) = (Vec::new(), Vec::new());
     for name in names {
-        match is_held(&redlock, name, &tokens, ttl)? {
+        match is_held(&redlock, name, &runs, ttl)? {
             true => held.push(name),
             false => others.push(name),
         }
@@ -62,15 +65,15 @@ pub(crate) fn hold_all(
     }
 }
 
-/// An extension asks the nodes for votes, and shortens nothing.
+/// An extension asks the nodes for votes. It shortens nothing, and lengthens no lease beyond the run's own ttl.
 fn is_held(
     redlock: &blocking::Redlock,
     name: &OsStr,
-    tokens: &[Token],
+    runs: &[Run],
     ttl: Duration,
 ) -> Result<bool, Failure> {
-    for token in tokens {
-        match redlock.extend(name.as_bytes(), token, ttl) {
+    for run in runs {
+        match redlock.extend(name.as_bytes(), &run.token, run.ttl.min(ttl)) {
             Ok(_) => return Ok(true),
             Err(error @ ExtendError::NoQuorum { .. }) => {
                 let what = format!(
@@ -85,32 +88,85 @@ fn is_held(
     Ok(false)
 }
 
-/// The tokens of the runs that this process descends from, the innermost one first.
-fn tokens() -> Vec<Token> {
+/// A run that this process descends from.
+struct Run {
+    token: Token,
+    ttl: Duration,
+}
+
+/// All of them, the innermost one first.
+fn runs() -> Vec<Run> {
     let Ok(runs) = env::var(RUNS) else {
         return Vec::new();
     };
-    let ancestors: Vec<u32> = ancestors().collect();
+    let ancestors = ancestors();
     let of_ancestor = |run: &str| {
         let (process, token) = run.split_once(':')?;
-        let process = process.parse::<u32>().ok()?;
-        (ancestors.contains(&process) && !token.is_empty()).then(|| Token::from(token))
+        let (process, ttl_ms) = process.rsplit_once('.')?;
+        let is_above = ancestors.iter().any(|ancestor| ancestor == process);
+        let ttl = Duration::from_millis(ttl_ms.parse().ok()?);
+        (is_above && !token.is_empty()).then(|| Run {
+            token: Token::from(token),
+            ttl,
+        })
     };
     runs.split(' ').rev().filter_map(of_ancestor).collect()
 }
 
-fn ancestors() -> impl Iterator<Item = u32> {
-    iter::successors(parent(std::process::id()), |process| parent(*process)).take(ANCESTORS_MAX)
+/// The identities of all processes that this one descends from, its parent first.
+fn ancestors() -> Vec<String> {
+    let Some(namespace) = namespace() else {
+        return Vec::new();
+    };
+    let parent = |process: &Process| Process::read(&process.parent);
+    let own = Process::read("self");
+    iter::successors(own.as_ref().and_then(parent), parent)
+        .take(ANCESTORS_MAX)
+        .map(|process| process.identity(&namespace))
+        .collect()
 }
 
-fn parent(process: u32) -> Option<u32> {
-    let status = fs::read(format!("/proc/{process}/status")).ok()?;
-    let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    let parent = line.trim().parse::<u32>().ok()?;
-    (parent > 0).then_some(parent)
+/// Where no two processes have the same number and start: the namespace of this one's number, in this boot.
+fn namespace() -> Option<String> {
+    let namespace = fs::metadata("/proc/self/ns/pid").ok()?.ino();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let boot = boot.trim_end();
+    (!boot.is_empty()).then(|| format!("{namespace}.{boot}"))
 }
 
+/// Numbers of a process, as the kernel writes them.
+struct Process {
+    number: String,
+    parent: String,
+    started: String,
+}
+
+impl Process {
+    fn read(number: &str) -> Option<Self> {
+        let line = fs::read(format!("/proc/{number}/stat")).ok()?;
+        Self::parse(&String::from_utf8_lossy(&line))
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        // The name may contain blanks and parentheses itself.
+        let (name, fields) = line.rsplit_once(')')?;
+        let (number, _) = name.split_once(' ')?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        Some(Self {
+            number: number.to_owned(),
+            parent: (*fields.get(FIELD_PARENT)?).to_owned(),
+            started: (*fields.get(FIELD_STARTED)?).to_owned(),
+        })
+    }
+
+    fn identity(&self, namespace: &str) -> String {
+        format!("{}.{}.{namespace}", self.number, self.started)
+    }
+}
+
+/// Counted from the state, which follows the name.
+const FIELD_PARENT: usize = 1;
+const FIELD_STARTED: usize = 19;
 /// The list of processes changes while it is read.
 const ANCESTORS_MAX: usize = 4096;
 
@@ -120,9 +176,22 @@ mod tests {
 
     #[test]
     fn the_parent_is_an_ancestor_and_no_process_its_own() {
-        let own = std::process::id();
-        let above: Vec<u32> = ancestors().collect();
-        assert_eq!(above.first(), Some(&std::os::unix::process::parent_id()));
-        assert!(!above.contains(&own) && !above.contains(&0), "{above:?}");
+        let above = ancestors();
+        let parent = format!("{}.", std::os::unix::process::parent_id());
+        let has = |number: &str| above.iter().any(|process| process.starts_with(number));
+        assert!(above[0].starts_with(&parent), "{above:?}");
+        let own = format!("{}.", std::process::id());
+        assert!(!has(&own) && !has("0."), "{above:?}");
+    }
+
+    #[test]
+    fn a_name_may_look_like_the_end_of_a_name() {
+        let line = "7 (a) Z 1 (b) S 3 7 7 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 4711 99\n";
+        let process = Process::parse(line).unwrap();
+        assert_eq!(
+            (process.parent.as_str(), process.identity("n.b").as_str()),
+            ("3", "7.4711.n.b")
+        );
+        assert!(Process::parse("7 (a) S 3").is_none() && Process::parse("").is_none());
     }
 }

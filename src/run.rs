@@ -321,8 +321,8 @@ async fn hold_and_release(
     let mut environment = lock_variables::of(&name_of(&guard), &guard, end.prefix());
     // What is read is not to be run under: others may read beside it.
     if !arguments.shared {
-        let runs = outer_runs::with_this_one(guard.token());
-        environment.push((outer_runs::RUNS, runs.into()));
+        let runs = outer_runs::with_this_one(guard.token(), end.ttl());
+        environment.extend(runs.map(|runs| (outer_runs::RUNS, runs.into())));
     }
     let max_hold = arguments.loss.max_hold;
     let hold = Hold {

@@ -63,6 +63,10 @@ impl<'a> LockEnd<'a> {
         &self.prefix
     }
 
+    pub(super) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
     /// The work has ended while the lock was held, as far as is known.
     pub(super) async fn done(&self, guard: Guard) -> Result<(), Failure> {
         match self.left(&guard) {

@@ -69,24 +69,89 @@ fn a_lease_a_reader_and_a_run_that_has_lost_its_lock_are_not_run_under() {
     assert_eq!(ended.code, Some(70), "{}", ended.stderr);
 }
 
+/// As `QUORLOCK_RUNS` has it: number, start, namespace and boot of a process.
+fn identity(process: u32) -> [String; 4] {
+    let line = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields = line.rsplit_once(')').unwrap().1;
+    let started = fields.split_whitespace().nth(19).unwrap();
+    let namespace = fs::read_link(format!("/proc/{process}/ns/pid")).unwrap();
+    let namespace = namespace.to_str().unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    [
+        process.to_string(),
+        started.to_owned(),
+        namespace.replace("pid:[", "").replace(']', ""),
+        boot.trim_end().to_owned(),
+    ]
+}
+
+/// What a command ends with under that variable, where the lock is held under a lease.
+fn code_under(shell: &Shell, runs: &str) -> Option<i32> {
+    let words = ["run", "a", "--reentrant", "-n", "--", "echo", "runs"];
+    let mut command = shell.command(&words);
+    let ended = Ended::of(command.env("QUORLOCK_RUNS", runs).output().unwrap());
+    assert_eq!(ended.code == Some(0), ended.stdout == "runs\n", "{runs}");
+    ended.code
+}
+
 #[test]
 fn a_variable_that_names_a_process_which_is_not_above_counts_for_nothing() {
     let shell = cluster();
     let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
     let token = token.trim();
     let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
-    let words = ["run", "a", "--reentrant", "-n", "--", "echo", "runs"];
+    let (own, other_one) = (
+        identity(std::process::id()).join("."),
+        identity(other.id()).join("."),
+    );
     for runs in [
-        format!("{}:{token}", other.id()),
-        format!("{}:", std::process::id()),
-        format!(" :{token} x:y 0:{token}"),
+        format!("{other_one}.30000:{token}"),
+        format!("{own}.30000:"),
+        format!("{own}:{token} {own}.x:{token} {own}.30000{token}"),
+        format!(" :{token} x:y 0:{token} .30000:{token}"),
     ] {
-        let mut command = shell.command(&words);
-        let ended = Ended::of(command.env("QUORLOCK_RUNS", &runs).output().unwrap());
-        assert_eq!(ended.code, Some(75), "{runs}: {}", ended.stderr);
+        assert_eq!(code_under(&shell, &runs), Some(75), "{runs}");
     }
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+/// The number alone is no name: each container has a process 1, and on each machine init is above all others.
+#[test]
+fn a_run_of_another_start_namespace_or_boot_is_none_that_is_around_the_command() {
+    let shell = cluster();
+    let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
+    let runs = |parts: &[String; 4]| format!("{}.30000:{}", parts.join("."), token.trim());
+    let right = identity(std::process::id());
+    for part in 1..right.len() {
+        let mut wrong = right.clone();
+        // The last digit, so that the rest of it is right.
+        let last = if wrong[part].ends_with('0') { "1" } else { "0" };
+        wrong[part].pop();
+        wrong[part].push_str(last);
+        let runs = runs(&wrong);
+        assert_eq!(code_under(&shell, &runs), Some(75), "{runs}");
+    }
+    let number = format!("{}:{}", std::process::id(), token.trim());
+    assert_eq!(code_under(&shell, &number), Some(75), "{number}");
+    assert_eq!(code_under(&shell, &runs(&right)), Some(0), "all are right");
+}
+
+/// If the machine dies now, the lock is free again one ttl of the outer run later.
+#[test]
+fn an_inner_run_leaves_the_lease_as_long_as_the_outer_one_has_it() {
+    let shell = cluster();
+    for (outer, inner, left_ms) in [
+        ("1m", "1h", 0..=60_000),
+        ("1h", "10s", 3_000_000..=3_600_000),
+    ] {
+        let script = format!("$q run a --reentrant --ttl {inner} -n -- true && $q --json who a");
+        let ended = under(&shell, &["a", "--ttl", outer], &script);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let shown: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let left = shown["holders"][0]["left_ms"].as_u64().unwrap();
+        assert!(left_ms.contains(&left), "{outer}, {inner}: {left}");
+    }
 }
 
 #[test]

@@ -71,8 +71,8 @@ pub(crate) struct Arguments {
     /// Run the command at once where a `quorlock run` around it holds these locks already
     ///
     /// For a script that other scripts start as well, under the same lock. That run renews the lock, frees it, and ends the
-    /// command if it is lost: its options count. Elsewhere the locks are taken as usual.
-    #[arg(long, requires = "command", conflicts_with_all = ["fence", "shared", "permits", "lock_delay"])]
+    /// command if it is lost: its options count. Elsewhere the locks are taken as usual. Metrics are of the run around it.
+    #[arg(long, requires = "command", conflicts_with_all = ["fence", "shared", "permits", "lock_delay", "textfile"])]
     reentrant: bool,
     /// Callers that wait stand in line in any case
     #[arg(long = "fair", hide = true)]

@@ -167,7 +167,13 @@ fn a_wait_for_the_run_around_the_command_is_named() {
         assert_eq!(ended.stdout, "75\n", "{}", ended.stderr);
         assert!(ended.stderr.contains(&said), "{wait}: {}", ended.stderr);
     }
-    for option in ["--fence", "--shared", "--permits=2", "--lock-delay=1s"] {
+    for option in [
+        "--fence",
+        "--shared",
+        "--permits=2",
+        "--lock-delay=1s",
+        "--textfile=a.prom",
+    ] {
         let words = ["run", "a", "--reentrant", option, "--", "true"];
         let refused = shell.quorlock(&words);
         assert_eq!(refused.code, Some(64), "{option}: {}", refused.stderr);

@@ -220,8 +220,8 @@ async fn nodes_that_count_no_further_together_are_named_with_their_fences() {
             assert_eq!(adopted, format!(":{ceiling}\r\n"));
         }
         let redlock = listed(&nodes).build().unwrap();
-        let attempt = request(&redlock).wait(Wait::None).acquire();
-        let error = attempt.await.unwrap_err();
+        let attempt = request(&redlock).ttl(6 * TTL).wait(Wait::None);
+        let error = attempt.acquire().await.unwrap_err();
         let mut named = 0;
         for cause in causes(&error) {
             let Cause::NoNextFence { fence } = cause else {
@@ -235,7 +235,7 @@ async fn nodes_that_count_no_further_together_are_named_with_their_fences() {
         }
         assert!(named >= 3, "{error}");
         assert!(error.to_string().contains(said), "{error}");
-        // Nothing is left of it, and locks without a fence are as ever.
+        // Nothing is left of it, which would last for longer than this waits, and locks without a fence are as ever.
         let plain = redlock.lock("a").wait(Wait::For(TTL)).acquire().await;
         assert!(plain.unwrap().is_valid());
     }

@@ -22,7 +22,7 @@ pub(crate) const RUNS: &str = "QUORLOCK_RUNS";
 
 /// What the variable is for a command that this process runs under that token; `None` where it cannot name this process.
 pub(crate) fn with_this_one(token: &Token, ttl: Duration) -> Option<String> {
-    let process = Process::read("self")?.identity(&namespace()?);
+    let process = ProcessStat::read("self")?.identity(&namespace()?);
     let own = format!("{process}.{}:{token}", ttl.as_millis());
     Some(match env::var(RUNS) {
         Ok(outer) if !outer.is_empty() => format!("{outer} {own}"),
@@ -118,8 +118,8 @@ fn ancestors() -> Vec<String> {
     let Some(namespace) = namespace() else {
         return Vec::new();
     };
-    let parent = |process: &Process| Process::read(&process.parent);
-    let own = Process::read("self");
+    let parent = |process: &ProcessStat| ProcessStat::read(&process.parent);
+    let own = ProcessStat::read("self");
     iter::successors(own.as_ref().and_then(parent), parent)
         .take(ANCESTORS_MAX)
         .map(|process| process.identity(&namespace))
@@ -134,14 +134,14 @@ fn namespace() -> Option<String> {
     (!boot.is_empty()).then(|| format!("{namespace}.{boot}"))
 }
 
-/// Numbers of a process, as the kernel writes them.
-struct Process {
+/// What `/proc/PID/stat` says of a process, as the kernel writes it.
+struct ProcessStat {
     number: String,
     parent: String,
     started: String,
 }
 
-impl Process {
+impl ProcessStat {
     fn read(number: &str) -> Option<Self> {
         let line = fs::read(format!("/proc/{number}/stat")).ok()?;
         Self::parse(&String::from_utf8_lossy(&line))
@@ -185,13 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_look_like_the_end_of_a_name() {
+    fn a_name_that_looks_like_fields_hides_none() {
         let line = "7 (a) Z 1 (b) S 3 7 7 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 4711 99\n";
-        let process = Process::parse(line).unwrap();
+        let process = ProcessStat::parse(line).unwrap();
         assert_eq!(
             (process.parent.as_str(), process.identity("n.b").as_str()),
             ("3", "7.4711.n.b")
         );
-        assert!(Process::parse("7 (a) S 3").is_none() && Process::parse("").is_none());
+        assert!(ProcessStat::parse("7 (a) S 3").is_none() && ProcessStat::parse("").is_none());
     }
 }

@@ -1,51 +1,68 @@
 //! A node whose worker is a task on a loop of its program.
 
 use std::pin::Pin;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-use quorlock_server::{Node, NodeBuilder, RunState};
+use quorlock_server::{Node, RunState};
 use quorlock_testkit::Wire;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::machine::{run, wire};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A thread with a loop that runs the task until it is ready or the sender is dropped. It says whether the task was ready.
-fn host() -> (
-    impl FnOnce(Task) + Send + 'static,
-    JoinHandle<bool>,
-    oneshot::Sender<()>,
-) {
-    let (hand_over, handed_over) = channel::<Task>();
-    let (end, mut ended) = oneshot::channel();
-    let thread = std::thread::spawn(move || {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        let runtime = builder.enable_all().build().unwrap();
-        let task = handed_over.recv().unwrap();
-        LocalSet::new().block_on(&runtime, async {
-            tokio::select! {
-                () = task => true,
-                _ = &mut ended => false,
-            }
-        })
-    });
-    let host = move |task| hand_over.send(task).unwrap();
-    (host, thread, end)
+/// A thread with a loop that runs the task until it is ready.
+struct Host {
+    thread: JoinHandle<bool>,
+    /// Holds up the loop until the sender is dropped whose receiver comes.
+    gates: mpsc::UnboundedSender<Receiver<()>>,
+    /// Dropped, the loop ends before the task.
+    end: oneshot::Sender<()>,
 }
 
-async fn started(builder: NodeBuilder) -> (Node, JoinHandle<bool>, oneshot::Sender<()>) {
-    let (host, thread, end) = host();
-    let builder = builder.directive("workers", &["1"]).worker_task(host);
-    (builder.start().await.unwrap(), thread, end)
+impl Host {
+    /// A node whose worker is a task on the loop of such a thread.
+    async fn of_node() -> (Node, Self) {
+        let (hand_over, handed_over) = channel::<Task>();
+        let (gates, mut gate) = mpsc::unbounded_channel::<Receiver<()>>();
+        let (end, mut ended) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().build().unwrap();
+            let task = handed_over.recv().unwrap();
+            let held_up = async {
+                while let Some(gate) = gate.recv().await {
+                    let _opened = gate.recv();
+                }
+                std::future::pending::<()>().await;
+            };
+            LocalSet::new().block_on(&runtime, async {
+                tokio::select! {
+                    () = task => true,
+                    () = held_up => false,
+                    _ = &mut ended => false,
+                }
+            })
+        });
+        let builder = Node::builder().ephemeral().directive("workers", &["1"]);
+        let builder = builder.worker_task(move |task| hand_over.send(task).unwrap());
+        let node = builder.start().await.unwrap();
+        (node, Self { thread, gates, end })
+    }
+
+    /// Stops the node, after which the task was ready.
+    async fn stop(self, node: Node) {
+        node.stop().await.unwrap();
+        assert!(self.thread.join().unwrap());
+    }
 }
 
 #[test]
 fn clients_are_served_until_the_node_stops() {
     run(async {
-        let (node, thread, _end) = started(Node::builder().ephemeral()).await;
+        let (node, host) = Host::of_node().await;
         let address = node.address();
         let clients: Vec<_> = (0..32)
             .map(|number| {
@@ -62,8 +79,7 @@ fn clients_are_served_until_the_node_stops() {
         for client in clients {
             client.join().unwrap();
         }
-        node.stop().await.unwrap();
-        assert!(thread.join().unwrap());
+        host.stop(node).await;
     });
 }
 
@@ -71,16 +87,19 @@ fn clients_are_served_until_the_node_stops() {
 #[test]
 fn no_event_of_many_is_forgotten() {
     run(async {
-        let (node, thread, _end) = started(Node::builder().ephemeral()).await;
+        let (node, host) = Host::of_node().await;
         let mut clients: Vec<_> = (0..200).map(|_| wire(&node)).collect();
+        assert_eq!(clients[0].ask("PING"), "+PONG");
+        let (open, gate) = channel();
+        host.gates.send(gate).unwrap();
         for client in &mut clients {
             client.send(b"PING\r\n");
         }
+        drop(open);
         for client in &mut clients {
             assert_eq!(client.reply(), "+PONG");
         }
-        node.stop().await.unwrap();
-        assert!(thread.join().unwrap());
+        host.stop(node).await;
     });
 }
 
@@ -88,7 +107,7 @@ fn no_event_of_many_is_forgotten() {
 #[test]
 fn a_waiting_task_is_woken_by_time_and_by_other_threads() {
     run(async {
-        let (node, thread, _end) = started(Node::builder().ephemeral()).await;
+        let (node, host) = Host::of_node().await;
         let (mut waiting, mut listening) = (wire(&node), wire(&node));
         assert_eq!(waiting.ask("BLPOP l 0.05"), "nil array");
         waiting.send(b"BLPOP l 0\r\n");
@@ -97,17 +116,16 @@ fn a_waiting_task_is_woken_by_time_and_by_other_threads() {
         assert_eq!(waiting.reply(), "[l, x]");
         node.call(["PUBLISH", "c", "news"]).await.unwrap();
         assert_eq!(listening.reply(), "[message, c, news]");
-        node.stop().await.unwrap();
-        assert!(thread.join().unwrap());
+        host.stop(node).await;
     });
 }
 
 #[test]
 fn a_node_whose_task_was_dropped_has_failed() {
     run(async {
-        let (node, thread, end) = started(Node::builder().ephemeral()).await;
+        let (node, host) = Host::of_node().await;
         assert_eq!(wire(&node).ask("PING"), "+PONG");
-        drop(end);
+        drop(host.end);
         let error = node.stopped().await.unwrap_err().to_string();
         assert!(error.contains("worker"), "{error}");
         assert!(
@@ -115,14 +133,14 @@ fn a_node_whose_task_was_dropped_has_failed() {
             "{:?}",
             node.state()
         );
-        assert!(!thread.join().unwrap());
+        assert!(!host.thread.join().unwrap());
     });
 }
 
 #[test]
 fn a_node_whose_task_is_never_run_fails_to_start_or_ends() {
     run(async {
-        let builder = Node::builder().ephemeral();
+        let builder = Node::builder().ephemeral().directive("workers", &["1"]);
         let node = builder.worker_task(drop).start().await;
         if let Ok(node) = node {
             assert!(node.stopped().await.is_err());

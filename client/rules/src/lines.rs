@@ -156,6 +156,12 @@ impl Lines {
         self.left.pop()
     }
 
+    /// The node whose line is joined, and the token there, which an attempt may have.
+    pub(super) fn joined(&self, name: &Bytes) -> Option<(NodeIndex, Token)> {
+        let line = self.by_name.get(name)?;
+        Some((line.node, line.token.clone()))
+    }
+
     /// The node whose line is joined, and the token there that no attempt has yet.
     pub(super) fn untried(&self, name: &Bytes) -> Option<(NodeIndex, Token)> {
         let line = self.by_name.get(name)?;

@@ -117,19 +117,22 @@ impl Acquiring {
         }
     }
 
-    /// Readers want the lock, and a node asks whether the call still stands in line there: so it does, and keeps its place. An
-    /// attempt that is under way stands in line anew if it fails.
+    /// Readers want the lock, and a node asks whether the call still stands in line there: so it does, and keeps its place. So
+    /// does one with an attempt under way, which may take longer than the node waits. A node that has let the attempt take the
+    /// lock meanwhile gives a turn that is declined.
     pub(crate) fn confirm_line(
         &mut self,
         node: NodeIndex,
         name: &Bytes,
         context: &mut Context<'_>,
     ) {
-        let Some((of_line, token)) = context.lines.untried(name) else {
+        let Some((of_line, token)) = context.lines.joined(name) else {
             return;
         };
-        if node != of_line {
-            let subject = Subject::new(name.clone().into(), token, self.call.ttl);
+        let is_tried = context.lines.untried(name).is_none();
+        if node != of_line || is_tried {
+            let is_shared = self.call.is_shared;
+            let subject = Subject::new_as(is_shared, name.clone().into(), token, self.call.ttl);
             let kind = self.place_at(node, of_line, context);
             return context.ask(node, kind, &subject, NO_ATTEMPT);
         }

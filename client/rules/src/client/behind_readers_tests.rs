@@ -107,6 +107,25 @@ fn a_writer_that_a_node_asks_whether_it_still_waits_stands_in_line_there_anew() 
     assert_eq!(cluster.nodes[0].unwaits, ["b"]);
 }
 
+#[test]
+fn a_writer_keeps_its_place_while_an_attempt_waits_for_slow_nodes() {
+    let (mut cluster, _) = waiting(5, "a", &["a"]);
+    let token = token(&cluster, 0);
+    for node in [1, 2] {
+        cluster.nodes[node].keys.clear();
+    }
+    for node in [3, 4] {
+        cluster.conduct(node, Conduct::IsSilent);
+    }
+    cluster.push(0, "a", &token);
+    let tries = tried(&cluster);
+    assert_eq!(cluster.nodes[0].tried.last(), Some(&token));
+    let asked = cluster.nodes[0].waits.len();
+    cluster.push_wanted(0, "a", &token);
+    assert_eq!(cluster.nodes[0].waits[asked..], [token]);
+    assert_eq!(tried(&cluster), tries);
+}
+
 /// As often as a node asks where a reader stands behind the writer and nothing changes.
 #[test]
 fn a_writer_that_is_asked_whether_it_still_waits_costs_no_more_and_asks_each_node_in_time() {

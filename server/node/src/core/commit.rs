@@ -37,8 +37,8 @@ pub struct Commit {
     pub syncs: SyncDurations,
     last_sync_raw_ns: AtomicU64,
     syncs_running: AtomicUsize,
-    /// When the [`DeviceWork`] of each kind that is under way has begun, in nanoseconds of the raw clock; 0 where none is.
-    device_since_raw_ns: [AtomicU64; 2],
+    /// When each [`RunningWork`] has begun, in nanoseconds of the raw clock; 0 where a cell is free.
+    device_since_raw_ns: [AtomicU64; DEVICE_WORK_NOTED_MAX],
     needs_segment: AtomicBool,
     bytes_since_checkpoint: AtomicU64,
     total_bytes: AtomicU64,
@@ -134,7 +134,7 @@ impl Commit {
             syncs: SyncDurations::default(),
             last_sync_raw_ns: AtomicU64::new(now_raw.as_nanos()),
             syncs_running: AtomicUsize::new(0),
-            device_since_raw_ns: [AtomicU64::new(0), AtomicU64::new(0)],
+            device_since_raw_ns: std::array::from_fn(|_| AtomicU64::new(0)),
             needs_segment: AtomicBool::new(false),
             bytes_since_checkpoint: AtomicU64::new(size.since_checkpoint_bytes),
             total_bytes: AtomicU64::new(size.total_bytes),
@@ -195,10 +195,15 @@ impl Commit {
     }
 
     /// Work of the device begins; it ends with the result's end.
-    pub(crate) fn begin(&self, work: DeviceWork, now_raw: RawTime) -> RunningWork<'_> {
-        self.device_since_raw_ns[work as usize].store(now_raw.as_nanos().max(1), Ordering::Relaxed);
+    pub(crate) fn begin(&self, now_raw: RawTime) -> RunningWork<'_> {
+        let began_ns = now_raw.as_nanos().max(1);
+        let note = |cell: &AtomicU64| {
+            cell.compare_exchange(0, began_ns, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        };
+        let cell = self.device_since_raw_ns.iter().position(note);
         self.syncs_running.fetch_add(1, Ordering::AcqRel);
-        RunningWork { commit: self, work }
+        RunningWork { commit: self, cell }
     }
 
     /// How long the device has taken for what is under way; 0 where nothing is.
@@ -317,25 +322,20 @@ impl Commit {
     }
 }
 
-/// A sync that runs.
+/// A sync that runs, or a write past the page cache. Several may: of the log thread, of workers, and that of the end.
 #[derive(Debug)]
 #[must_use = "the work counts as running for as long as this lives"]
 pub(crate) struct RunningWork<'a> {
     commit: &'a Commit,
-    work: DeviceWork,
-}
-
-/// What waits for the device that the log lies on. One of each kind may be under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum DeviceWork {
-    /// A write past the page cache.
-    Write,
-    Sync,
+    /// Where its beginning is noted. None where all cells are taken, by work that has begun earlier.
+    cell: Option<usize>,
 }
 
 impl Drop for RunningWork<'_> {
     fn drop(&mut self) {
-        self.commit.device_since_raw_ns[self.work as usize].store(0, Ordering::Relaxed);
+        if let Some(cell) = self.cell {
+            self.commit.device_since_raw_ns[cell].store(0, Ordering::Relaxed);
+        }
         self.commit.syncs_running.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -349,6 +349,9 @@ impl fmt::Debug for Commit {
 /// Up to this duration a worker syncs itself: handing over costs two wake-ups of 10 to 50 us
 /// and splits closed-loop clients into two halves.
 const INLINE_SYNC_NS_MAX: u64 = 600_000;
+
+/// Work that overlaps and is noted for the metrics.
+const DEVICE_WORK_NOTED_MAX: usize = 8;
 
 /// One in so many of a new measurement enters the average.
 const SMOOTHING: u64 = 8;

@@ -167,7 +167,7 @@ mod tests {
     use quorlock_persistence::Position;
 
     use super::*;
-    use crate::core::commit::{DeviceWork, Synced};
+    use crate::core::commit::Synced;
     use crate::core::durable_counts::Sample;
     use crate::core::rewrites::LogSize;
 
@@ -265,7 +265,7 @@ mod tests {
         let commit = commit(SHORT);
         let mut queue = queue(&[until_synced(2), until_synced(3)]);
         assert_eq!(plan(&mut queue, &commit), CommitPlan::Commit);
-        let running = commit.begin(DeviceWork::Sync, NOW);
+        let running = commit.begin(NOW);
         assert_eq!(plan(&mut queue, &commit), CommitPlan::HandOver(request(2)));
         drop(running);
         assert_eq!(

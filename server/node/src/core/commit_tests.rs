@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorlock_engine::control::ControlRecord;
-use quorlock_engine::{Caller, Command};
+use quorlock_engine::{Caller, Command, RawTime};
 use quorlock_persistence::{FrameKind, MemoryDisk, Position, Preparer};
 use rustix::io::Errno;
 
@@ -36,6 +36,23 @@ fn append(node: &NodeState, record: &ControlRecord) -> Position {
     let mut executor = node.lock().unwrap();
     let now = executor.time.read(&*node.clock).node;
     executor.append(now, record)
+}
+
+#[test]
+fn of_syncs_that_overlap_the_one_that_has_begun_first_says_how_long_the_device_takes() {
+    let (node, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
+    let commit = &node.commit;
+    let at = RawTime::from_nanos;
+    let long = commit.begin(at(10));
+    let short = commit.begin(at(40));
+    assert_eq!(commit.device_wait_ns(at(50)), 40);
+    drop(short);
+    assert_eq!(commit.device_wait_ns(at(60)), 50);
+    let last = commit.begin(at(70));
+    drop(long);
+    assert_eq!(commit.device_wait_ns(at(80)), 10);
+    drop(last);
+    assert_eq!(commit.device_wait_ns(at(90)), 0);
 }
 
 #[test]

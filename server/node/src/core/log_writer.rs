@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quorlock_persistence::{FrameBatch, Position, SyncTicket, Writer};
 
 use crate::clock::Clock;
-use crate::core::commit::{Commit, DeviceWork, Failure, Synced};
+use crate::core::commit::{Commit, Failure, Synced};
 use crate::core::durable_counts::Sample;
 use crate::core::executor::Executor;
 use crate::core::latency::{LatencyEvent, LatencyMonitor};
@@ -133,7 +133,7 @@ impl LogWriter {
             // It may take as long as a sync, and under a lock.
             true => {
                 let work = || writing.writer.write(&mut batch);
-                let (result, began_raw, ended_raw) = self.on_device(DeviceWork::Write, work);
+                let (result, began_raw, ended_raw) = self.on_device(work);
                 let took_ns = ended_raw.nanos_since(began_raw);
                 if has_frames {
                     self.latency.note(LatencyEvent::Write, took_ns, ended_raw);
@@ -192,7 +192,7 @@ impl LogWriter {
             sample,
             write_ns,
         } = syncing;
-        let (ran, began_raw, ended_raw) = self.on_device(DeviceWork::Sync, || ticket.run());
+        let (ran, began_raw, ended_raw) = self.on_device(|| ticket.run());
         let position = ran.map_err(|error| self.commit.fail(error))?;
         let took_ns = ended_raw.nanos_since(began_raw);
         self.latency.note_sync(took_ns, ended_raw);
@@ -208,9 +208,9 @@ impl LogWriter {
 
     /// Does what waits for the device; returns when that began and ended beside its result. It is measured where it is
     /// done: who asked for it has waited for locks as well.
-    fn on_device<T>(&self, kind: DeviceWork, work: impl FnOnce() -> T) -> (T, RawTime, RawTime) {
+    fn on_device<T>(&self, work: impl FnOnce() -> T) -> (T, RawTime, RawTime) {
         let began_raw = self.clock.raw();
-        let running = self.commit.begin(kind, began_raw);
+        let running = self.commit.begin(began_raw);
         let result = work();
         drop(running);
         (result, began_raw, self.clock.raw())

@@ -84,7 +84,11 @@ impl Inbox {
         } = copy;
         let key = (envelope.run, channel);
         if !self.courses.contains_key(&key) {
-            self.make_room(key.1.len());
+            if !self.make_room(key.1.len()) {
+                // It is not remembered, so a later copy is taken for a new message, as of what was forgotten.
+                out.push((key.1, payload));
+                return;
+            }
             self.name_bytes += key.1.len();
         }
         let course = self.courses.entry(key.clone()).or_default();
@@ -177,20 +181,26 @@ impl Inbox {
     }
 
     /// Before one more is remembered than may be, whose name has so many bytes: those are forgotten of which nothing has come for the
-    /// longest time.
-    fn make_room(&mut self, bytes: usize) {
-        if self.courses.len() < COURSES_MAX && self.name_bytes + bytes <= NAMES_BYTES_MAX {
-            return;
+    /// longest time. Says whether there is room: what has messages that wait stays.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        if bytes > NAMES_BYTES_MAX {
+            return false;
         }
-        let ages = self.courses.values().map(|course| course.age);
-        let oldest = ages.max().unwrap_or(0);
-        let mut left = self.courses.len().div_ceil(10);
-        self.courses.retain(|_, course| {
-            let goes = left > 0 && course.age >= oldest.div_ceil(2) && course.held.is_empty();
-            left -= usize::from(goes);
-            !goes
-        });
-        self.count_names();
+        while self.courses.len() >= COURSES_MAX || self.name_bytes + bytes > NAMES_BYTES_MAX {
+            let may_go = |course: &&Course| course.held.is_empty();
+            let ages = self.courses.values().filter(may_go);
+            let Some(oldest) = ages.map(|course| course.age).max() else {
+                return false;
+            };
+            let mut left = self.courses.len().div_ceil(10);
+            self.courses.retain(|_, course| {
+                let goes = left > 0 && course.age >= oldest.div_ceil(2) && course.held.is_empty();
+                left -= usize::from(goes);
+                !goes
+            });
+            self.count_names();
+        }
+        true
     }
 }
 
@@ -253,6 +263,31 @@ mod tests {
             let standing = self.standing;
             (self.inbox).take(self.now, copy, &|_| standing, &mut self.out);
             self.taken()
+        }
+
+        /// A message on a channel with this name, and the number of the one before it.
+        fn copy_on(&mut self, channel: String, number: u64, before: u64) {
+            let copy = Copy {
+                node: 0,
+                topic: Topic::channel("c"),
+                channel: Bytes::from(channel),
+                envelope: Envelope {
+                    run: 1,
+                    number,
+                    before,
+                },
+                payload: Bytes::from_static(b"x"),
+            };
+            let standing = self.standing;
+            (self.inbox).take(self.now, copy, &|_| standing, &mut self.out);
+        }
+
+        /// How many bytes the names have that are remembered.
+        fn names(&self) -> usize {
+            let names = self.inbox.courses.keys();
+            let bytes = names.map(|(_, channel)| channel.len()).sum();
+            assert_eq!(bytes, self.inbox.name_bytes);
+            bytes
         }
 
         fn look(&mut self) -> Vec<String> {
@@ -344,26 +379,37 @@ mod tests {
     #[test]
     fn names_of_channels_that_are_remembered_have_so_many_bytes_together() {
         let mut tested = Tested::new();
-        let standing = tested.standing;
         for number in 0..400 {
-            let copy = Copy {
-                node: 0,
-                topic: Topic::channel("c"),
-                channel: Bytes::from(format!("{number:0>60000}")),
-                envelope: Envelope {
-                    run: 1,
-                    number: 1,
-                    before: 0,
-                },
-                payload: Bytes::from_static(b"x"),
-            };
-            (tested.inbox).take(tested.now, copy, &|_| standing, &mut tested.out);
-            let names = tested.inbox.courses.keys();
-            let bytes: usize = names.map(|(_, channel)| channel.len()).sum();
-            assert_eq!(bytes, tested.inbox.name_bytes);
-            assert!(bytes <= NAMES_BYTES_MAX, "{bytes}");
+            tested.copy_on(format!("{number:0>60000}"), 1, 0);
+            assert!(tested.names() <= NAMES_BYTES_MAX);
         }
         assert!(tested.inbox.courses.len() > 200, "no more go than have to");
+    }
+
+    #[test]
+    fn many_short_names_give_way_to_long_ones() {
+        let mut tested = Tested::new();
+        for number in 0..COURSES_MAX {
+            tested.copy_on(number.to_string(), 1, 0);
+        }
+        assert_eq!(tested.inbox.courses.len(), COURSES_MAX);
+        for number in 0..100 {
+            tested.copy_on(format!("{number:0>4}").repeat(1 << 16), 1, 0);
+            assert!(tested.names() <= NAMES_BYTES_MAX);
+        }
+        assert_eq!(tested.out.len(), COURSES_MAX + 100);
+    }
+
+    #[test]
+    fn what_has_messages_that_wait_gives_way_to_none_and_others_are_passed_on() {
+        let mut tested = Tested::new();
+        for number in 0..NAMES_BYTES_MAX / 60_000 {
+            tested.copy_on(format!("{number:0>60000}"), 2, 1);
+        }
+        assert_eq!(tested.out.len(), 0);
+        let names = tested.names();
+        tested.copy_on(format!("{:0>60000}", "other"), 2, 1);
+        assert_eq!((tested.out.len(), tested.names()), (1, names));
     }
 
     #[test]

@@ -90,10 +90,14 @@ impl Subscriptions {
         client: u64,
         topics: Vec<Topic>,
     ) -> Option<Ended> {
-        let bytes: usize = topics.iter().map(|topic| topic.name.len()).sum();
-        if self.topics.len() + topics.len() > TOPICS_MAX
-            || self.name_bytes + bytes > NAMES_BYTES_MAX
-        {
+        let unknown: BTreeSet<&Topic> = topics
+            .iter()
+            .filter(|topic| !self.topics.contains_key(*topic))
+            .collect();
+        let bytes: usize = unknown.iter().map(|topic| topic.name.len()).sum();
+        let is_too_much = self.topics.len() + unknown.len() > TOPICS_MAX
+            || self.name_bytes + bytes > NAMES_BYTES_MAX;
+        if is_too_much && !unknown.is_empty() {
             return Some((id, Err(TOO_MANY)));
         }
         // Names that share their request's bytes would keep the whole request. All callers share one copy.
@@ -392,6 +396,15 @@ mod tests {
         subscriptions.unlisten(7, &[topic(0)]);
         let ended = subscriptions.listen(now, RequestId(9_999), 8, more);
         assert_eq!(ended, None);
+        // What is listened to already takes no byte more, and what is named twice takes those of one.
+        let known = (1..most).map(topic).collect();
+        let ended = subscriptions.listen(now, RequestId(10_000), 9, known);
+        assert_eq!(ended, None);
+        let left = NAMES_BYTES_MAX - subscriptions.name_bytes;
+        let twice = vec![Topic::channel("x".repeat(left)); 2];
+        let ended = subscriptions.listen(now, RequestId(10_001), 9, twice);
+        assert_eq!(ended, None);
+        subscriptions.left(9);
         subscriptions.left(7);
         assert_eq!(subscriptions.name_bytes, 60_000);
     }

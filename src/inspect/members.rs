@@ -387,11 +387,13 @@ fn not_removed(label: &str, why: &str) -> Failure {
 
 fn refused(refusal: MembersRefusal) -> Failure {
     let what = format!("{}{NOTHING}", shown::words(&refusal.what));
-    if refusal.is_for_silence && is_forbidden(&what) {
+    let is_for_silence = !refusal.silent.is_empty();
+    // One that is away as well is started first.
+    if is_for_silence && refusal.silent.iter().all(|why| is_forbidden(why)) {
         return Failure::failed(what)
             .remedy("give this user the right to run INFO and CONFIG SET, and do it again");
     }
-    let failure = match refusal.is_for_silence {
+    let failure = match is_for_silence {
         true => Failure::new(NO_QUORUM, what),
         false => Failure::failed(what),
     };

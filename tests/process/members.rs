@@ -353,7 +353,8 @@ fn a_node_that_refuses_the_user_a_command_is_not_away() {
     let urls = nodes
         .iter()
         .map(|node| node.url().replace("redis://", "redis://clerk:p@"));
-    let listed = urls.collect::<Vec<String>>().join(",");
+    let urls: Vec<String> = urls.collect();
+    let listed = urls.join(",");
     for (missing, right) in [
         ("-config|set", "CONFIG SET"),
         ("-info", "INFO and CONFIG SET"),
@@ -373,6 +374,15 @@ fn a_node_that_refuses_the_user_a_command_is_not_away() {
             ended.stderr
         );
     }
+    // One that is away beside those that refuse is.
+    let with_one_away = format!("{},{},redis://clerk:p@127.0.0.1:1", urls[0], urls[1]);
+    let ended = begin(&shell, &["add", &added], &with_one_away);
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("start what is away"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

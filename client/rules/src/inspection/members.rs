@@ -22,8 +22,8 @@ pub struct MembersRefusal {
     pub what: String,
     /// What to do about it.
     pub remedy: String,
-    /// Whether a node was needed that does not answer.
-    pub is_for_silence: bool,
+    /// Of each node that was needed and does not answer, why it does not.
+    pub silent: Vec<String>,
 }
 
 /// What nodes are to say from now on.
@@ -396,7 +396,7 @@ fn all<'a>(nodes: &[Asked<'a>], size: usize) -> Result<Vec<(&'a str, Said)>, Mem
     };
     Err(silence(
         &labels.join(" and "),
-        &whys.join("; "),
+        &whys,
         format!(
             "start what is away, and do it again: a node that does not answer may still give votes to clients with another list, so that only \
              the one that is removed may be away. Replace one that is lost under the same address, by a node that is made for {size} nodes \
@@ -406,7 +406,7 @@ fn all<'a>(nodes: &[Asked<'a>], size: usize) -> Result<Vec<(&'a str, Said)>, Mem
 }
 
 fn one((label, facts): &Asked<'_>) -> Result<Said, MembersRefusal> {
-    let facts = facts.map_err(|why| silence(label, why, "start it, and do it again"))?;
+    let facts = facts.map_err(|why| silence(label, &[why], "start it, and do it again"))?;
     said(facts).ok_or_else(|| {
         refusal(
             format!("{label} goes by no number of nodes, as Redis and Valkey do"),
@@ -420,9 +420,10 @@ fn said(facts: &NodeFacts) -> Option<Said> {
     Some((facts.cluster_size?, facts.next_size))
 }
 
-fn silence(labels: &str, why: &str, remedy: impl Into<String>) -> MembersRefusal {
+fn silence(labels: &str, whys: &[&str], remedy: impl Into<String>) -> MembersRefusal {
+    let why = whys.join("; ");
     MembersRefusal {
-        is_for_silence: true,
+        silent: whys.iter().map(|why| (*why).to_owned()).collect(),
         ..refusal(format!("{labels} cannot be asked: {why}"), remedy)
     }
 }
@@ -431,7 +432,7 @@ fn refusal(what: impl Into<String>, remedy: impl Into<String>) -> MembersRefusal
     MembersRefusal {
         what: what.into(),
         remedy: remedy.into(),
-        is_for_silence: false,
+        silent: Vec::new(),
     }
 }
 

@@ -308,7 +308,7 @@ impl Cluster {
                 (
                     Err(why),
                     Command::Add(list, _) | Command::Remove(list, _) | Command::GiveUp(list),
-                ) if why.is_for_silence => {
+                ) if !why.silent.is_empty() => {
                     // Each node that is away is replaced, as the remedy says.
                     let asks = command.asks().into_iter();
                     let away = asks.filter(|node| quiet.nodes[*node].is_none());

@@ -126,8 +126,6 @@ impl NodeOptions {
             .votes_by(votes_by)
             .prefix(&list.prefix)
             .spare_votes(spare_votes.unwrap_or(list.spare_votes))
-            // What else runs on it, as the connections of an agent do, waits for no other client.
-            .own_thread(true)
             .build()
             .map_err(Failure::usage)
     }

@@ -1,7 +1,7 @@
 //! Between the node that has the connections, the rules of the agent, and the client that asks the nodes.
 //!
-//! Requests come on the threads of the node, outcomes on that of the client, which may be the same one. Both go on right there: a
-//! request that the rules answer at once, or turn into one call, wakes no further thread.
+//! Requests come on the threads of the node, outcomes on that of the client. Both go on right there: a request that the rules
+//! answer at once, or turn into one call, wakes no further thread.
 //!
 //! Invariant: what the rules want done is done in their order, under the lock. Replies are sent behind it.
 

@@ -48,19 +48,9 @@ pub fn builder(redlock: Redlock) -> NodeBuilder {
 /// The same, which does this as well.
 #[must_use]
 pub fn builder_with(redlock: Redlock, options: &Options) -> NodeBuilder {
-    let builder = Node::builder()
+    Node::builder()
         .ephemeral()
         // It is no node of a cluster.
-        .directive("cluster-size", &["1"]);
-    let builder = match redlock.has_own_thread() {
-        true => {
-            let host = redlock.clone();
-            // Requests, calls and answers are on one thread, which no other wakes.
-            let builder = builder.directive("workers", &["1"]);
-            builder.worker_task(move |task| host.run_beside(task))
-        }
-        // It would hold up the other clients of the process.
-        false => builder,
-    };
-    builder.upstream(Arc::new(Bridge::new(redlock, options)))
+        .directive("cluster-size", &["1"])
+        .upstream(Arc::new(Bridge::new(redlock, options)))
 }

@@ -1,7 +1,5 @@
 //! Calls as the rules know them, for what speaks another protocol in front of the client.
 
-use std::pin::Pin;
-
 use bytes::Bytes;
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
@@ -53,20 +51,6 @@ impl Redlock {
     #[doc(hidden)]
     pub fn cancel(&self, operation: OperationId) {
         self.shared().handle.gone(operation);
-    }
-
-    /// Whether this client has a thread of its own.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn has_own_thread(&self) -> bool {
-        self.shared().has_own_thread
-    }
-
-    /// Has a task run on the client's thread, beside what that does for this client: it must never block, and what it takes long for the
-    /// client does late. It is dropped when the thread ends, behind the client.
-    #[doc(hidden)]
-    pub fn run_beside(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.shared().handle.run(task);
     }
 
     /// The present moment on the clock of this client.

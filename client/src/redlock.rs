@@ -436,7 +436,6 @@ mod tests {
             nodes,
             on_acquired: None,
             on_event: None,
-            has_own_thread: false,
         });
         let redlock = blocking::Redlock::from(Redlock { shared });
         let token = Token::fresh();

@@ -19,7 +19,6 @@ pub(crate) struct Shared {
     pub(crate) nodes: Arc<[Arc<str>]>,
     pub(crate) on_acquired: Option<OnAcquired>,
     pub(crate) on_event: Option<OnEvent>,
-    pub(crate) has_own_thread: bool,
 }
 
 /// What is called with each lock that was acquired, before its caller has it; `true` where the client goes on to renew it.

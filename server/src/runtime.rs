@@ -9,8 +9,7 @@
 //! The log thread does what must not hold up a worker: the sync of every second, long syncs and the writes before them,
 //! new segments. One more thread with a runtime does what is rare: it accepts connections and carries out the maintenance,
 //! which waits out the restart delay, ticks, reclaims and compacts. With `metrics-port` another thread serves the endpoint
-//! for monitoring. Clients in the node's own process have a worker that runs on their threads. A worker with sockets may be a task on a
-//! loop of the program instead of a thread (`worker_task.rs`), as that of an agent is. One engine stands behind one mutex, for all of them.
+//! for monitoring. Clients in the node's own process have a worker that runs on their threads. One engine stands behind one mutex, for all of them.
 
 pub(crate) mod alarm;
 mod client_stream;
@@ -26,4 +25,3 @@ pub(crate) mod process;
 mod socket;
 pub(crate) mod unix_socket;
 pub(crate) mod worker;
-pub(crate) mod worker_task;

@@ -9,7 +9,6 @@ mod agent;
 mod agent_bad_input;
 mod agent_check;
 mod agent_clusters;
-mod agent_threads;
 mod agent_users;
 mod append_only;
 mod arguments;

@@ -381,7 +381,6 @@ impl RedlockBuilder {
                 nodes,
                 on_acquired,
                 on_event,
-                has_own_thread,
             }),
         })
     }

@@ -27,11 +27,12 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::connector::Connector;
-use super::dial::{Addresses, Dialled, dial};
+use super::dial::{Addresses, dial};
 use super::dropped::Dropped;
 use super::handle::{Acquired, ClientCommand, LeaseState, ReplyTo};
 use super::log::Log;
 use super::socket::ClientSocket;
+use super::stream::Stream;
 use super::tls::Tls;
 
 /// What the clients of a thread use one after the other.
@@ -97,6 +98,12 @@ enum Commands {
     NoneNow,
     /// None can come any more.
     Closed,
+}
+
+/// How making a connection went.
+struct Dialled {
+    id: ConnectionId,
+    result: io::Result<Stream>,
 }
 
 impl ClientIo {
@@ -192,10 +199,6 @@ impl ClientIo {
                 Poll::Pending => return Commands::NoneNow,
             };
             let event = match command {
-                ClientCommand::Run(task) => {
-                    spawn_local(task.0);
-                    continue;
-                }
                 ClientCommand::Call(operation, call, reply) => {
                     match &call {
                         Call::Detach { held } => drop(self.leases.remove(held)),

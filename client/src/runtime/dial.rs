@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use quorlock_client_rules::ConnectionId;
 use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use tokio::net::UnixStream;
 
@@ -16,12 +15,6 @@ use super::stream::Stream;
 use super::tcp;
 pub(super) use super::tcp::Addresses;
 use super::tls::Tls;
-
-/// How making a connection went.
-pub(super) struct Dialled {
-    pub(super) id: ConnectionId,
-    pub(super) result: io::Result<Stream>,
-}
 
 pub(super) async fn dial(
     address: NodeAddress,

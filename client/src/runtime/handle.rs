@@ -3,7 +3,6 @@
 //! Invariant: a call whose future is dropped before its outcome was taken is told to the thread,
 //! which undoes what the call has begun. A program that ends right behind that gives it a moment.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,8 +29,6 @@ pub(crate) enum ClientCommand {
     Call(OperationId, Call, ReplyTo),
     /// Nobody is interested any more.
     Gone(OperationId),
-    /// Something else runs on the thread.
-    Run(Opaque<Pin<Box<dyn Future<Output = ()> + Send>>>),
 }
 
 /// Where a call's outcome goes. What is called with it is called on the client's thread.
@@ -162,11 +159,6 @@ impl Handle {
         let answered = answer.await;
         pending.done();
         answered.ok()
-    }
-
-    /// Has a task run on the client's thread. Where that has ended it is dropped.
-    pub(crate) fn run(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.link.send(ClientCommand::Run(Opaque(task)));
     }
 
     pub(crate) fn gone(&self, operation: OperationId) {

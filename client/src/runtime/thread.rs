@@ -2,7 +2,7 @@
 //!
 //! Invariant: in each iteration every client that was woken has one bounded share, in the order in which they were woken, and
 //! between two iterations the runtime looks at all sockets and timers. So a client waits for the others at most as long as one
-//! share of each takes. A client that panics ends alone. What else a client with a thread of its own runs there holds up that client.
+//! share of each takes. A client that panics ends alone.
 //!
 //! An event costs the same however many clients there are: sockets and timers wake the client that they belong to, and the
 //! runtime's wheel has the deadlines of all.

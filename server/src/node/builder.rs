@@ -1,19 +1,16 @@
 //! Preparing a node: configuration, disk and clock.
 
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, LogOptions, MemoryDisk};
+use quorlock_persistence::{Disk, DiskLock, LogOptions, MemoryDisk};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LogFormat, Supervised, SystemFiles};
 use crate::node::call::ConnectionPool;
 use crate::node::start::{Opened, cores, system_random};
-use crate::node::threads::{self, Planned};
-use crate::node::{Node, StateWatch, identity, socket_of};
-use crate::runtime::worker_task::TaskHost;
+use crate::node::{Node, StateWatch, identity, socket_of, threads};
 use crate::runtime::{descriptors, process};
 use quorlock_node::core::compaction::PART_BYTES;
 use quorlock_node::core::process::LogFilter;
@@ -37,7 +34,6 @@ pub struct NodeBuilder {
     owns_process: bool,
     upstream: Option<Arc<dyn Upstream>>,
     opened: Opened,
-    task_host: Option<TaskHost>,
     log_filter: Option<LogFilter>,
 }
 
@@ -150,19 +146,6 @@ impl NodeBuilder {
         self
     }
 
-    /// Hands the worker that serves the clients to `host` as a task, in place of a thread of its own, where the node has one worker. So
-    /// an [`upstream`](Self::upstream) that answers on the same loop wakes no other thread. The task must be polled on a runtime of
-    /// tokio that has I/O and time, until it is ready, which it is once the node has stopped. Dropped before, it fails the node.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn worker_task(
-        mut self,
-        host: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + 'static,
-    ) -> Self {
-        self.task_host = Some(Box::new(host));
-        self
-    }
-
     /// Starts the node. It answers when this returns; whether it grants at once is for its past
     /// to say: [`Node::serving`] waits for it. Everything that takes time is done on the node's
     /// own threads. A future that is dropped stops the node as soon as it has started.
@@ -197,7 +180,7 @@ impl NodeBuilder {
 
 impl NodeBuilder {
     /// What the node starts from, and its hold of the disk. Opens the directory, so it may wait for the disk.
-    fn plan(self) -> Result<Planned, StartError> {
+    fn plan(self) -> Result<(StartPlan, Opened, DiskLock), StartError> {
         let config = self.resolved().map_err(StartError::Config)?;
         let clock = match self.clock {
             Some(clock) => clock,
@@ -227,12 +210,7 @@ impl NodeBuilder {
             metrics: None,
             log_filter: self.log_filter,
         };
-        Ok(Planned {
-            plan,
-            opened: self.opened,
-            hold,
-            task_host: self.task_host,
-        })
+        Ok((plan, self.opened, hold))
     }
 
     /// The configuration that all calls together give.

@@ -24,7 +24,6 @@ use crate::runtime::log_thread;
 use crate::runtime::maintenance_task;
 use crate::runtime::unix_socket::UnixSocket;
 use crate::runtime::worker::Worker;
-use crate::runtime::worker_task::{self, TaskHost};
 use quorlock_node::core::commit::Failure;
 use quorlock_node::core::log_queue::LogEvent;
 use quorlock_node::core::maintenance::Maintenance;
@@ -57,19 +56,10 @@ impl Drop for Unwanted {
     }
 }
 
-/// What a node starts from.
-pub(crate) struct Planned {
-    pub(crate) plan: StartPlan,
-    pub(crate) opened: Opened,
-    pub(crate) hold: DiskLock,
-    /// What runs the first worker, if no thread of its own does.
-    pub(crate) task_host: Option<TaskHost>,
-}
-
 /// Starts a node on a thread of its own. What it starts from is put together there too, since that
 /// may wait for the disk.
 pub(crate) fn spawn(
-    plan: impl FnOnce() -> Result<Planned, StartError> + Send + 'static,
+    plan: impl FnOnce() -> Result<(StartPlan, Opened, DiskLock), StartError> + Send + 'static,
     ready: Ready,
     outcome: watch::Sender<Outcome>,
 ) -> std::io::Result<JoinHandle<()>> {
@@ -77,26 +67,20 @@ pub(crate) fn spawn(
         .name("quorlock-node".to_owned())
         .spawn(move || {
             // Whoever learns of the end may start the next node on this disk: it is free before that.
-            let started =
-                |Planned {
-                     plan,
-                     opened,
-                     hold,
-                     task_host,
-                 }| { Ok((start(plan, opened)?, hold, task_host)) };
-            let ended = match plan().and_then(started) {
-                Ok((started, _hold, task_host)) => run(started, task_host, ready),
-                Err(error) => {
-                    // A builder that was dropped has no use for the error.
-                    let _ = ready.send(Err(error));
-                    Ok(())
-                }
-            };
+            let ended =
+                match plan().and_then(|(plan, opened, hold)| Ok((start(plan, opened)?, hold))) {
+                    Ok((started, _hold)) => run(started, ready),
+                    Err(error) => {
+                        // A builder that was dropped has no use for the error.
+                        let _ = ready.send(Err(error));
+                        Ok(())
+                    }
+                };
             outcome.send_replace(Some(ended));
         })
 }
 
-fn run(started: Started, task_host: Option<TaskHost>, ready: Ready) -> Result<(), Failure> {
+fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     let Started {
         begun,
         listeners,
@@ -123,7 +107,7 @@ fn run(started: Started, task_host: Option<TaskHost>, ready: Ready) -> Result<()
             .handles
             .push(log_thread::spawn(Arc::clone(&node), log_events, preparer)?);
         threads.metrics.begin(&node)?;
-        let ends = threads.spawn_workers(&runtime, task_host)?;
+        let ends = threads.spawn_workers(&runtime)?;
         Ok((runtime, ends))
     });
     let (runtime, ends) = match prepared {
@@ -222,26 +206,14 @@ struct Threads {
 
 impl Threads {
     /// Starts the workers; each says when it ends.
-    fn spawn_workers(
-        &mut self,
-        runtime: &Runtime,
-        task_host: Option<TaskHost>,
-    ) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
+    fn spawn_workers(&mut self, runtime: &Runtime) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
         let mut ends = Vec::new();
-        // A loop that serves others as well has one worker.
-        let mut task_host = task_host.filter(|_| self.node.facts.workers == 1);
         let half_closed = HalfClosed::new(runtime.handle().clone());
         for number in 0..self.node.facts.workers {
             let node = Arc::clone(&self.node);
-            let worker = Worker::new(node, number, half_closed.clone(), task_host.is_some())?;
+            let worker = Worker::new(node, number, half_closed.clone())?;
             let inbox = worker.inbox();
             let (end, ended) = oneshot::channel::<()>();
-            self.inboxes.push(inbox);
-            ends.push(ended);
-            if let Some(host) = task_host.take() {
-                host(worker_task::task(worker, end));
-                continue;
-            }
             self.handles.push(
                 std::thread::Builder::new()
                     .name(format!("quorlock-{number}"))
@@ -250,6 +222,8 @@ impl Threads {
                         worker.run();
                     })?,
             );
+            self.inboxes.push(inbox);
+            ends.push(ended);
         }
         Ok(ends)
     }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use mio::{Registry, Token, Waker};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::runtime::client_stream::ClientStream;
 use quorlock_node::core::clients::Client;
@@ -40,40 +40,15 @@ pub(crate) trait WorkerWaker {
     fn wake(&self) -> io::Result<()>;
 }
 
-/// Wakes a worker with sockets.
-#[derive(Debug)]
-pub(crate) enum SocketsWaker {
-    /// Its thread, which polls.
-    Thread(Waker),
-    /// Its task.
-    Task(Notify),
-}
-
-impl SocketsWaker {
-    /// Resolves when the task is woken. A thread is woken by its poll alone.
-    pub(crate) async fn woken(&self) {
-        match self {
-            Self::Thread(_) => std::future::pending().await,
-            Self::Task(task) => task.notified().await,
-        }
-    }
-}
-
-impl WorkerWaker for SocketsWaker {
+impl WorkerWaker for Waker {
     fn wake(&self) -> io::Result<()> {
-        match self {
-            Self::Thread(thread) => thread.wake(),
-            Self::Task(task) => {
-                task.notify_one();
-                Ok(())
-            }
-        }
+        Waker::wake(self)
     }
 }
 
 /// Sends to a worker and wakes it.
 #[derive(Debug)]
-pub(crate) struct Inbox<W: WorkerWaker = SocketsWaker> {
+pub(crate) struct Inbox<W: WorkerWaker = Waker> {
     incoming: Sender<InboxItem>,
     waker: Arc<W>,
 }
@@ -96,13 +71,7 @@ impl Inbox {
         registry: &Registry,
         token: Token,
     ) -> io::Result<(Self, Receiver<InboxItem>)> {
-        let waker = SocketsWaker::Thread(Waker::new(registry, token)?);
-        Ok(Inbox::waking(Arc::new(waker)))
-    }
-
-    /// An inbox of a worker that is a task.
-    pub(crate) fn of_task() -> (Self, Receiver<InboxItem>) {
-        Inbox::waking(Arc::new(SocketsWaker::Task(Notify::new())))
+        Ok(Inbox::waking(Arc::new(Waker::new(registry, token)?)))
     }
 }
 

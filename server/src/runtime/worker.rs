@@ -24,11 +24,11 @@ use quorlock_node::sync::channel::Receiver;
 
 /// One worker.
 pub(crate) struct Worker {
-    pub(super) node: Arc<NodeState>,
-    pub(super) poll: Poll,
-    pub(super) inbox: Inbox,
+    node: Arc<NodeState>,
+    poll: Poll,
+    inbox: Inbox,
     incoming: Receiver<InboxItem>,
-    pub(super) event_loop: EventLoop<ClientStream>,
+    event_loop: EventLoop<ClientStream>,
     half_closed: HalfClosed,
 }
 
@@ -41,13 +41,9 @@ impl Worker {
         node: Arc<NodeState>,
         number: usize,
         half_closed: HalfClosed,
-        is_task: bool,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let (inbox, incoming) = match is_task {
-            true => Inbox::of_task(),
-            false => Inbox::new(poll.registry(), INBOX)?,
-        };
+        let (inbox, incoming) = Inbox::new(poll.registry(), INBOX)?;
         let told = inbox.clone();
         let wake = move || {
             // A worker that has ended serves nobody.
@@ -89,11 +85,6 @@ impl Worker {
                 break;
             }
         }
-        self.end();
-    }
-
-    /// Serves nobody any more.
-    pub(super) fn end(&mut self) {
         self.event_loop.close_all();
         self.event_loop.hand_over_tasks(&self.inbox);
     }
@@ -101,14 +92,9 @@ impl Worker {
     /// Waits for something to do, and does it.
     fn step(&mut self, events: &mut Events, now_raw: RawTime) -> io::Result<()> {
         self.wait(events, now_raw)?;
-        self.act(events, false);
-        Ok(())
-    }
-
-    /// Does what has come.
-    pub(super) fn act(&mut self, events: &Events, mut has_incoming: bool) {
         let now_raw = self.node.clock.raw();
-        for event in events {
+        let mut has_incoming = false;
+        for event in &*events {
             match event.token() {
                 INBOX => has_incoming = true,
                 Token(slot) => {
@@ -124,6 +110,7 @@ impl Worker {
         self.event_loop.iterate(now_raw);
         self.event_loop.hand_over_tasks(&self.inbox);
         self.close_half();
+        Ok(())
     }
 
     /// Waits for events, where it coalesces wake-ups after a sleep. While clients are expected to share the next sync,
@@ -155,7 +142,7 @@ impl Worker {
         self.poll(events, pause)
     }
 
-    pub(super) fn poll(&mut self, events: &mut Events, pause: Option<Duration>) -> io::Result<()> {
+    fn poll(&mut self, events: &mut Events, pause: Option<Duration>) -> io::Result<()> {
         match self.poll.poll(events, pause) {
             // Then there are no events.
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),

@@ -56,5 +56,4 @@ mod users;
 mod users_waiting;
 mod waitaof;
 mod wire_protocol;
-mod worker_task;
 mod workers;

@@ -19,8 +19,8 @@ use crate::core::clients::Client;
 
 /// What executes commands on keys in place of a node's own engine.
 ///
-/// Its methods are called where the node serves its clients, on its own threads or on the program's loop, and hold up all clients
-/// that are served there: they must not block. A panic in them ends the node. The node's lock is free meanwhile.
+/// Its methods are called on the threads of the node that serve its clients, and hold up all clients of that thread:
+/// they must not block. A panic in them ends the node. The node's lock is free meanwhile.
 pub trait Upstream: Send + Sync + Debug {
     /// Takes a request. It is answered through [`UpstreamRequest::answer`], on any thread, at once or later. Until then
     /// its client sends nothing else that is executed; requests of other clients come meanwhile.
@@ -200,7 +200,7 @@ impl PendingAnswer {
     }
 
     /// Answers the client with what this makes, right before it is sent: for a reply that is true only for some time. It is
-    /// called where the node serves the client, and must not block.
+    /// called on the thread of the node that serves the client, and must not block.
     pub fn send_made(mut self, make: impl FnOnce() -> Reply + Send + 'static) {
         if let Some(send) = self.0.take() {
             send(LateReply::ToBeMade(Box::new(make)));

@@ -349,7 +349,8 @@ fn two_equal_commands_at_once_both_succeed() {
 fn a_node_that_refuses_the_user_a_command_is_not_away() {
     let shell = Shell::new();
     let nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
-    let added = node(&shell, 3, "4").url();
+    let fourth = node(&shell, 3, "4");
+    let added = fourth.url();
     let urls = nodes
         .iter()
         .map(|node| node.url().replace("redis://", "redis://clerk:p@"));

@@ -108,4 +108,4 @@ quorlock_lock_wait_seconds: How long clients waited with LOCK.WAIT that then too
 redis_db_keys: Keys that replies may reveal, by database
 redis_db_keys_expiring: Keys with a TTL, by database
 quorlock_sync_duration_seconds: How long syncs of the log took, each with the write past the page cache before it
-quorlock_log_wait_seconds: How long the disk has taken for the sync, or the write past the page cache, that is under way; 0 where none is";
+quorlock_log_wait_seconds: How long the disk has taken for the sync, or the write past the page cache, that is under way; 0 without one";

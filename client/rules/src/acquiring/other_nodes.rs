@@ -138,7 +138,7 @@ impl Acquiring {
         }
         let subject = self.ask_place(name.clone(), (node, Way::Turns), token, context);
         // The answer puts off the next check, which would have asked another node as well.
-        if self.in_line.confirmations % 2 == 1 {
+        if self.in_line.confirmations % 3 == 2 {
             self.ask_another(node, &subject, context);
         }
         self.in_line.confirmations = self.in_line.confirmations.wrapping_add(1);

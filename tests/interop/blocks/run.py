@@ -218,7 +218,9 @@ class Runner:
             until = time.monotonic() + 1
             while left() and time.monotonic() < until:
                 time.sleep(0.02)
-            if remaining := left():
+            # pottery answers at a majority: a SET it did not wait for may land behind its own release, and ends with its TTL.
+            most = NODES // 2 if "from pottery" in text else 0
+            if len(remaining := left()) > most:
                 raise Failed(f"it leaves keys on {len(remaining)} nodes")
 
     def execute(self, block):
